@@ -39,7 +39,7 @@ class GPT(nn.Module):
 
     def __init__(
         self,
-        n_tokens: int = 128,
+        n_tokens: int = 256,
         n_context: int = 64,
         width: int = 96,
         n_layers: int = 2,
@@ -69,10 +69,10 @@ class GPT(nn.Module):
 
     @torch.no_grad()
     def write(self, beginning: str, n: int = 300, temperature: float = 0.7) -> str:
-        """`beginning`, and `n` characters more."""
-        tokens = torch.tensor([list(beginning.encode("ascii"))])
+        """`beginning`, and `n` bytes more."""
+        tokens = torch.tensor([list(beginning.encode())])
         for _ in range(n):
             score = self(tokens[:, -self.n_context :])[0, -1] / temperature
             following = torch.multinomial(score.softmax(0), 1)
             tokens = torch.cat([tokens, following[None]], dim=1)
-        return bytes(tokens[0].tolist()).decode("ascii")
+        return bytes(tokens[0].tolist()).decode(errors="replace")

@@ -1,4 +1,4 @@
-"""Predicts each character from those before it."""
+"""Predicts each token from those before it."""
 
 import math
 
@@ -10,7 +10,7 @@ from torch.nn import functional as F
 
 
 class LanguageModel(L.LightningModule):
-    """Cross-entropy of the next character; `bits` is the same in bits."""
+    """Cross-entropy of the next token; `bits` is the same in bits."""
 
     def __init__(self, model: nn.Module, optimizer, schedule) -> None:
         super().__init__()

@@ -29,7 +29,7 @@ SHORT = (
         "memory",
     ),
     *("multi-gpu", "notebooks", "own-code", "own-data", "parallelism", "problems"),
-    *("shared-server", "storage", "untested"),
+    *("sequences", "shared-server", "storage", "untested"),
     *(
         "growing-data",
         "leaving",

@@ -20,14 +20,20 @@ TRAINED = {
     "segmentation": ("test/iou", 0.03),
     "segmentation/plain": ("test/iou", 0.03),
     "audio": ("test/exact", 0.06),
+    "text": ("test/acc", 0.05),
     "language": ("test/bits", 0.15),
     "vae": ("test/mse", 0.003),
     "series": ("test/mae", 3.0),
 }
 NAMES = (
-    *("images", "segmentation", "audio", "language", "finetune"),
+    *("images", "segmentation", "audio", "text", "language", "finetune"),
     *("series", "vae", "program", "pipeline", "workflow"),
 )
+FROM_FILES = (
+    "segmentation",
+    "text",
+    "language",
+)  # data that lie as files, and are packed by a command
 MAX_LINES = 150
 
 
@@ -40,9 +46,10 @@ def own(tmp_path_factory):
         (command,) = re.findall(rf"^cp -r TEMPLATE/examples/{name} src/\S+/trials/$", text, re.M)
         words = command.replace("TEMPLATE", str(ROOT)).replace("PACKAGE", "myproj").split()
         call(folder, *words)
-    for words in commands_of("segmentation", folder):
-        if words[0] == "python" or words[:3] == ["lab", "data", "pack"]:
-            call(folder, *words)
+    for name in FROM_FILES:
+        for words in commands_of(name, folder):
+            if words[0] == "python" or words[:3] == ["lab", "data", "pack"]:
+                call(folder, *words)
     return folder
 
 
@@ -103,7 +110,7 @@ def test_images_are_moved_and_mixed_in_training_only():
 @pytest.mark.parametrize("trial", TRAINED)
 def test_an_example_reaches_what_its_readme_states(own, trial):
     name = trial.partition("/")[0]
-    if name != "segmentation" and not (own / "data" / f"{name}.h5").exists():
+    if name not in FROM_FILES and not (own / "data" / f"{name}.h5").exists():
         said = call(own, "lab", "data", "pack", name)
         assert f"trials/{name}/config.yaml stays as it is" in said
     call(own, "lab", "train", f"trial={trial}", "trainer=cpu", "trainer.threads=1")

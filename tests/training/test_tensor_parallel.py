@@ -33,7 +33,9 @@ def own(tmp_path_factory):
     folder = equip(copy_project(tmp_path_factory.mktemp("parallel") / "myproj"))
     for name in ("language", "pipeline"):
         copytree(ROOT / "examples" / name, folder / "src/myproj/trials" / name)
-    call(folder, "lab", "data", "pack", "language")
+    make = "src/myproj/trials/language/make_topics.py"
+    call(folder, "python", make, "data/raw/topics.txt")
+    call(folder, "lab", "data", "pack", "topics", "data/raw/topics.txt", "--as", "tokens")
     call(folder, "lab", "train", *GPT, "trainer.limit_test_batches=8")
     return folder
 

@@ -1,6 +1,5 @@
 """Lightning's side of a data file: finds it, stages it, and gives each rank its loaders."""
 
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from pathlib import Path
@@ -22,16 +21,17 @@ from ..file.checksum import Fingerprint, fingerprint, hash_of_rows
 from ..file.errors import DataFileError
 from ..file.find import find_data_files, place_of, require_pushed
 from ..file.joined import join_layouts, read_layouts
-from ..file.layout import OFFSETS, Layout, read_layout
+from ..file.layout import Layout, read_layout
 from ..file.tokens import N_TOKENS
 from ..pack.sources import KINDS
 from .dataset import H5Dataset, Transform, as_is
 from .field_readers import Shape, is_encoded
 from .folds import check_fold, rows_of_fold, rows_of_fraction
-from .loader import Loader
-from .order import BLOCK_BYTES, Order
+from .loader import Loader, set_steps_done
+from .order import Order, samples_in_block
 from .stage import read_into_cache, stage
 from .standardize import Statistics, standardized, statistics_of
+from .windows import check_windows
 
 ORDERS = ("auto", "random", "blocks", "lengths")
 DRAWS = ("seed", "torch")
@@ -127,15 +127,7 @@ class H5DataModule(L.LightningDataModule):
         self.shapes = dict(shapes or {})
         self.windows = dict(windows or {})
         self.windows_per_epoch = windows_per_epoch
-        if windows_per_epoch is not None and (not windows or windows_per_epoch < 1):
-            raise LabError(
-                f"data.windows_per_epoch is {windows_per_epoch}, expected a number above 0 that goes with "
-                "data.windows, such as {x: 65}."
-            )
-        if windows and order in ("blocks", "lengths"):
-            raise LabError(
-                f"data.order={order} is not for data.windows. Delete it: data.order=auto"
-            )
+        check_windows(self.windows, windows_per_epoch, order)
         self.num_workers = num_workers
         self.stage = stage
         self.drop_last = drop_last
@@ -309,18 +301,14 @@ class H5DataModule(L.LightningDataModule):
         self._agree_on_files()
         dataset = self._dataset(split, shuffle)
         rank, world_size = self.ranks()
-        if dataset.windows and dataset.windows.n_short and rank == 0:
-            n_short = counted(dataset.windows.n_short, "sample")
-            print(
-                f"lab: {n_short} of {split} left out: shorter than a window of {dataset.windows.length}",
-                file=sys.stderr,
-            )
+        if dataset.windows and rank == 0:
+            dataset.windows.tell_of_short_samples(split)
         if len(dataset) < world_size:
             raise DataFileError(
                 f"{self.layout.path}: split {split!r} has {counted(len(dataset), 'sample')}, fewer "
                 f"than the {world_size} processes. Pack it with a larger share."
             )
-        lengths = self._lengths(dataset) if shuffle and self.order == "lengths" else None
+        lengths = dataset.padded_lengths() if shuffle and self.order == "lengths" else None
         order = Order(
             len(dataset),
             self.batch_size,
@@ -484,37 +472,10 @@ class H5DataModule(L.LightningDataModule):
     @cached_property
     def block(self) -> int:
         """Samples in a block, as this machine has memory; 0: training reads at random."""
-        n_bytes = sum(self.layout.arrays[name].n_bytes for name in self._arrays_read())
-        limit_bytes = memory_limit_bytes()
-        if (
-            self.windows
-            or self.order in ("random", "lengths")
-            or (self.order == "auto" and n_bytes <= limit_bytes)
-        ):
+        if self.windows:
             return 0
-        if self.order == "auto" and rank_zero_only.rank == 0:
-            print(
-                f"lab: {self.layout.path.name} ({n_bytes / 1e9:.1f} GB) does not fit into the memory "
-                f"of the job ({limit_bytes / 1e9:.1f} GB), so training reads it in whole blocks: "
-                "data.order=blocks. See: lab docs data",
-                file=sys.stderr,
-            )
-        return max(1, BLOCK_BYTES * self.layout.n_samples // max(1, n_bytes))
-
-    def _lengths(self, dataset: H5Dataset) -> np.ndarray:
-        """(n,) int64, of the samples: of the first field that is read and padded to the longest."""
-        for name in self.fields:
-            if self.layout.is_ragged(name) and name not in self.shapes:
-                offsets = self.layout.map(self.layout.arrays[name + OFFSETS])
-                return offsets[dataset.rows + 1] - offsets[dataset.rows]
-        raise LabError(
-            f"data.order=lengths: no field of {', '.join(self.fields)} is padded to the longest sample "
-            "of a batch, so there is nothing to gain. Delete it: data.order=auto"
-        )
-
-    def _arrays_read(self) -> set[str]:
-        names = {name for name in self.fields if name in self.layout.arrays}
-        return names | {name + OFFSETS for name in names if self.layout.is_ragged(name)}
+        tells = rank_zero_only.rank == 0
+        return samples_in_block(self.layout, self.fields, self.order, memory_limit_bytes(), tells)
 
     def _number_of_workers(self) -> int:
         if self.num_workers != "auto":
@@ -535,13 +496,3 @@ def data_ranks(trainer: L.Trainer) -> tuple[int, int]:
         return trainer.global_rank, trainer.world_size
     groups = trainer.strategy.device_mesh["data_parallel"]
     return groups.get_local_rank(), groups.size()
-
-
-def set_steps_done(trainer: L.Trainer, n_steps: int) -> None:
-    """Tells Lightning how far the epoch is when the number of ranks changed, so that it ends where
-    the data end.
-    """
-    progress = trainer.fit_loop.epoch_loop.batch_progress.current
-    shift = n_steps - progress.ready
-    for count in ("ready", "started", "processed", "completed"):
-        setattr(progress, count, getattr(progress, count) + shift)

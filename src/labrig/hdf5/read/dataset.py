@@ -14,7 +14,14 @@ from ..file.errors import DataFileError
 from ..file.find import data_files_in
 from ..file.joined import read_layouts
 from ..file.layout import Layout
-from .field_readers import FieldReader, PickledWithoutMaps, RowReader, Shape, build_reader
+from .field_readers import (
+    FieldReader,
+    PickledWithoutMaps,
+    RaggedReader,
+    RowReader,
+    Shape,
+    build_reader,
+)
 from .order import Batch
 from .windows import Windows
 
@@ -130,6 +137,20 @@ class H5Dataset(PickledWithoutMaps, Dataset):
         if self.is_whole:
             return self.layout.n_samples
         return self.layout.split(self.split).n_rows
+
+    def padded_lengths(self) -> np.ndarray:
+        """(n,) int64, of the samples: of the first field that is padded to the longest of a batch.
+
+        Raises:
+            DataFileError: no field is.
+        """
+        for reader in self.readers:
+            if type(reader) is RaggedReader and reader.length is None:
+                return reader.starts_and_lengths(self.rows)[1]
+        raise DataFileError(
+            f"data.order=lengths: no field of {', '.join(self.fields)} is padded to the longest sample "
+            "of a batch, so there is nothing to gain. Delete it: data.order=auto"
+        )
 
     def __len__(self) -> int:
         return self.n

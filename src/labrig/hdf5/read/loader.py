@@ -333,3 +333,13 @@ class _Plan:
 
     def __iter__(self) -> Iterator[Batch]:
         return self.loader.plan()
+
+
+def set_steps_done(trainer: Any, n_steps: int) -> None:
+    """Tells Lightning how far the epoch is when the number of ranks changed, so that it ends where
+    the data end.
+    """
+    progress = trainer.fit_loop.epoch_loop.batch_progress.current
+    shift = n_steps - progress.ready
+    for count in ("ready", "started", "processed", "completed"):
+        setattr(progress, count, getattr(progress, count) + shift)

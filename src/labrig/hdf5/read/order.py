@@ -1,10 +1,13 @@
 """The order of samples in an epoch, the same on any number of ranks."""
 
-from collections.abc import Iterator
+import sys
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
+
+from ..file.layout import OFFSETS, Layout
 
 
 def permutation(n: int, *entropy: int) -> np.ndarray:
@@ -56,6 +59,29 @@ def mix_lengths(lengths: np.ndarray, step: int, seed: int, epoch: int) -> np.nda
     steps = sorted_within_pools.reshape(n_steps, step)[permutation(n_steps, seed, epoch, 1)]
     draws = np.random.PCG64((seed, epoch, 2)).random_raw(steps.shape)
     return np.append(np.take_along_axis(steps, draws.argsort(axis=1), axis=1), rest)
+
+
+def samples_in_block(
+    layout: Layout, fields: Collection[str], order: str, limit_bytes: int, tells: bool
+) -> int:
+    """How many samples a training reads at once; 0: at random.
+
+    Args:
+        fields: that are read.
+        order: as data.order says it; `auto`: blocks above `limit_bytes`, of which a line `tells`.
+    """
+    names = {*fields, *(name + OFFSETS for name in fields if layout.is_ragged(name))}
+    n_bytes = sum(layout.arrays[name].n_bytes for name in names if name in layout.arrays)
+    if order in ("random", "lengths") or (order == "auto" and n_bytes <= limit_bytes):
+        return 0
+    if order == "auto" and tells:
+        print(
+            f"lab: {layout.path.name} ({n_bytes / 1e9:.1f} GB) does not fit into the memory "
+            f"of the job ({limit_bytes / 1e9:.1f} GB), so training reads it in whole blocks: "
+            "data.order=blocks. See: lab docs data",
+            file=sys.stderr,
+        )
+    return max(1, BLOCK_BYTES * layout.n_samples // max(1, n_bytes))
 
 
 @dataclass

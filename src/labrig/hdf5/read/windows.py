@@ -1,12 +1,26 @@
 """Windows of long sequences: at random places in training, else all pieces in their order."""
 
+import sys
 from collections.abc import Mapping
 
 import numpy as np
 
+from ...errors import LabError
+from ...machine.counted import counted
 from ..file.errors import DataFileError
 from ..file.layout import OFFSETS, Layout
 from .order import Batch
+
+
+def check_windows(lengths: Mapping[str, int], n: int | None, order: str) -> None:
+    """Raises LabError for settings of a data module that say nothing together."""
+    if n is not None and (not lengths or n < 1):
+        raise LabError(
+            f"data.windows_per_epoch is {n}, expected a number above 0 that goes with data.windows, such "
+            "as {x: 65}."
+        )
+    if lengths and order in ("blocks", "lengths"):
+        raise LabError(f"data.order={order} is not for data.windows. Delete it: data.order=auto")
 
 
 class Windows:
@@ -52,6 +66,15 @@ class Windows:
         self.n_places = int(n_places.sum())
         self.n = n if n is not None and is_random else int(n_pieces.sum())
         self._drawn: tuple[tuple[int, ...], np.ndarray] = ((), np.empty(0, np.uint64))
+
+    def tell_of_short_samples(self, split: str) -> None:
+        """Prints how many samples have no window."""
+        if self.n_short:
+            print(
+                f"lab: {counted(self.n_short, 'sample')} of {split} left out: shorter than a window of "
+                f"{self.length}",
+                file=sys.stderr,
+            )
 
     def places(self, batch: Batch) -> tuple[np.ndarray, np.ndarray]:
         """The row of each window of a batch, and where in that sample it begins, (B,) int64 each."""
