@@ -86,6 +86,9 @@ def test_a_detached_job_can_be_seen_and_cancelled(lab):
     sent = submit(lab, *slow(0.5))
     assert sent["run_id"] in lab("queue")
     wait_until((Path(sent["run_dir"]) / "metrics.jsonl").exists, "training")
+    stacks = Path(sent["run_dir"]) / "attempts/1/stack-0.txt"
+    assert stacks.name in lab("logs", sent["run_id"], "--stacks")
+    assert "in on_train_batch_end" in stacks.read_text() or "train.py" in stacks.read_text()
     lab("cancel", sent["run_id"])
     wait_until(lambda: status(sent) == "interrupted", "the end")
     assert (Path(sent["run_dir"]) / "checkpoints/last.ckpt").exists()

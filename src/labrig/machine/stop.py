@@ -1,13 +1,23 @@
-"""The request to stop: a signal only sets a flag, and the program decides when it stops."""
+"""The request to stop: a signal only sets a flag, and the program decides when it stops.
+
+And the request for the stack of each thread, which is answered where a process stands still.
+"""
 
 from __future__ import annotations
 
+import faulthandler
+import os
 import signal
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from types import FrameType
 from typing import Any
 
 # The time limit's, the user's own, the scheduler's: all mean the same.
 PREEMPTION_SIGNALS = (signal.SIGUSR2, signal.SIGUSR1, signal.SIGTERM)
+STACKS_SIGNAL = signal.SIGURG  # a process that does not listen to it ignores it
+STACKS = "stack-{rank}.txt"  # in the directory of an attempt
 
 
 class StopRequest:
@@ -41,3 +51,25 @@ class StopRequest:
 
 
 STOP = StopRequest()
+
+
+@contextmanager
+def stacks_on_request(file: Path) -> Iterator[None]:
+    """Meanwhile STACKS_SIGNAL appends the stacks of this process, also of one that hangs, to a file.
+
+    C code of Python writes them. A file that nobody asked for is removed.
+    """
+    try:
+        stacks = os.open(file, os.O_CREAT | os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW, 0o666)
+    except OSError:  # a full disk matters elsewhere
+        yield
+        return
+    faulthandler.register(STACKS_SIGNAL, stacks)
+    try:
+        yield
+    finally:
+        faulthandler.unregister(STACKS_SIGNAL)
+        with suppress(OSError):
+            if not os.fstat(stacks).st_size:
+                file.unlink()
+        os.close(stacks)

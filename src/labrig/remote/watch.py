@@ -58,6 +58,8 @@ def logs_elsewhere(project: Project, options: argparse.Namespace) -> int | None:
         words.append("-f")
     if options.rank is not None:
         words += ["--rank", str(options.rank)]
+    if options.stacks:
+        words.append("--stacks")
     with Hosts(project) as hosts:
         return hosts.show(sent, *words)
 

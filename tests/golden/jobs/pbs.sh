@@ -97,7 +97,14 @@ STEP=""
 REPEATER=""
 MUST_STOP=""
 signal_ranks() { kill -USR2 "$STEP" 2>/dev/null; }
-signal_ranks_repeatedly() { while sleep 10 && signal_ranks; do :; done; }
+ask_stacks() { kill -URG "$STEP" 2>/dev/null && signal_children URG "$STEP"; } # into attempts/N/stack-<rank>.txt
+signal_ranks_repeatedly() {
+  local n=0
+  while sleep 10 && signal_ranks; do
+    n=$((n + 1))
+    [ "$n" != 2 ] || ask_stacks || true # they may hang, and are killed soon
+  done
+}
 forward() {
   MUST_STOP=1
   [ -n "$STEP" ] || return 0

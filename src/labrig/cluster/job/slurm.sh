@@ -11,6 +11,9 @@ HOSTS=$SLURM_JOB_NODELIST
 MASTER_ADDR=$(scontrol show hostnames "$HOSTS" | head -n 1)@@{rendezvous_suffix}
 MASTER_PORT=$((20000 + (SLURM_JOB_ID * 7 + RESTART) % 10000))
 while (: <"/dev/tcp/$MASTER_ADDR/$MASTER_PORT") 2>/dev/null; do MASTER_PORT=$((MASTER_PORT + 1)); done # in use
+THIS_JOB=${SLURM_ARRAY_JOB_ID:+${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID}
+THIS_JOB=${THIS_JOB:-$SLURM_JOB_ID}
+ask_stacks() { scancel --signal=URG "$THIS_JOB"; } # the ranks of all nodes
 RUNNING_JOBS=$(squeue --noheader --me --format=%A 2>/dev/null | tr '\n' ' ') || RUNNING_JOBS=""
 export MASTER_ADDR MASTER_PORT RUNNING_JOBS
 export SRUN_CPUS_PER_TASK=$CPUS_PER_TASK # since Slurm 22.05 srun does not take it from sbatch
@@ -30,12 +33,10 @@ watch_time() { # Slurm itself warns this shell before the time limit: --signal
   wait
 }
 start_again() {
-  local id=${SLURM_ARRAY_JOB_ID:+${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID}
-  id=${id:-$SLURM_JOB_ID}
-  scontrol show job "$id" | grep -q JobState=RUNNING || return 0 # it was cancelled
+  scontrol show job "$THIS_JOB" | grep -q JobState=RUNNING || return 0 # it was cancelled
   echo "saved; resuming after a requeue, $(date '+%F %T')"
   on_every_node clean || true
   trap '' TERM
   trap - EXIT ERR
-  scontrol requeue "$id" && sleep 120 # which ends this shell
+  scontrol requeue "$THIS_JOB" && sleep 120 # which ends this shell
 }

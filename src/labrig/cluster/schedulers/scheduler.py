@@ -134,6 +134,7 @@ class Scheduler:
     standing: Mapping[str, str] = {}
     start_command: Words = ()  # prints when job {id} is expected to start
     cancel_command: Words = ()  # ends job {id}; it takes several ids, a word each
+    stacks_command: Words = ()  # sends {signal}, such as URG, to all processes of job {id}
     # commands that print how job {id}, of which {number} is the array, ended, each with the function that
     # reads its answer; the first that knows the job counts
     end_questions: tuple[tuple[Words, Callable[[str, str], EndedJob | None]], ...] = ()

@@ -142,6 +142,7 @@ class Slurm(Scheduler):
     }
     start_command = ("squeue", "--start", "--noheader", "--format=%S", "--jobs={id}")
     cancel_command = ("scancel", "{id}")
+    stacks_command = ("scancel", "--signal={signal}", "{id}")
     end_questions = (
         (("scontrol", "show", "job", "{id}"), read_scontrol),
         # which needs accounting

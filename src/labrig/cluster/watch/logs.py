@@ -3,25 +3,38 @@
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import time
+from contextlib import suppress
 from io import BufferedReader, TextIOWrapper
 from pathlib import Path
 
-from ...errors import LabError
+from ...errors import Failed, LabError
+from ...failure import shown_path
+from ...machine.stop import STACKS, STACKS_SIGNAL
 from ...project import Project
 from ...providers import provided
 from ...record.files.atomic import open_file
 from ...record.files.json_lines import parts_of
+from ...record.files.process import user
+from ...record.files.schema import ProcessFacts
 from ...record.list.find import find_run
+from ...record.read.attempt_files import last_attempt
 from ...record.read.roots import run_roots
 from ...record.read.run import Run
-from ...record.read.status import UNENDED, status_of
+from ...record.read.status import UNENDED, alive, status_of
+from ...record.write.claim import owner_of
+from ..schedulers import scheduler_of
+from ..schedulers.command import run_scheduler_command
+from ..schedulers.scheduler import fill_in
 from .job_end import how_job_ended
-from .job_states import job_state_of, require_job
+from .job_states import JobStates, job_state_of, require_job
 from .queue import poll_interval_s
 
 READ_EVERY_S = 0.5
+ANSWER_S = 10.0  # until a process has written its stacks to a shared disk
+ANY_STACKS = STACKS.format(rank="*")
 
 
 def logs(
@@ -61,6 +74,11 @@ def logs_options(args: list[str]) -> argparse.Namespace:
         metavar="N",
         help="only what rank N and the job script print",
     )
+    parser.add_argument(
+        "--stacks",
+        action="store_true",
+        help="where each process of a training that runs is now, in a file of each",
+    )
     return parser.parse_args(args)
 
 
@@ -72,6 +90,10 @@ def logs_command(project: Project, args: list[str]) -> int:
     if exit_code is not None:
         return exit_code
     run = find_run(run_roots(project), options.run)
+    if options.stacks:
+        for file in ask_for_stacks(run):
+            print(shown_path(file))
+        return 0
     job = require_job(run)
     log = LogReader(run.dir / "job.log", options.rank)
     if options.follow:
@@ -131,6 +153,68 @@ def job_goes_on(run: Run) -> bool:
     """Whether a run waits or runs, or has ended and its job script still prints its last lines."""
     state_of = job_state_of()  # asks the scheduler once
     return status_of(run.dir, state_of) in UNENDED or state_of(run.record) in UNENDED
+
+
+def ask_for_stacks(run: Run) -> list[Path]:
+    """The files to which the processes of a run have written their stacks, with a signal to each.
+
+    Raises:
+        LabError: it does not run, or its processes cannot be reached from here.
+        Failed: the scheduler refuses; no process answered.
+    """
+    attempt = last_attempt(run.dir)
+    folder = run.dir / "attempts" / str(attempt.n if attempt else 0)
+    owner: ProcessFacts = owner_of(folder) if attempt and not attempt.end else {}
+    lives = alive(owner)
+    job_state = None if lives else JobStates().of(run.record)
+    if attempt is None or not (lives or (job_state and job_state.state == "running")):
+        raise LabError(f"{run.id} does not run now. See: lab runs show {run.id}")
+    sizes = {file: file.stat().st_size for file in folder.glob(ANY_STACKS)}
+    if lives:
+        signal_here(owner["pid"])
+    else:
+        job = require_job(run)
+        command = scheduler_of(job["scheduler"]).stacks_command
+        name = STACKS_SIGNAL.name.removeprefix("SIG")
+        if not command:
+            raise LabError(
+                f"{job['scheduler']} sends no signal to all processes of a job. Type on its nodes "
+                f"({owner['host']}): pkill -{name} -u {user()} python"
+            )
+        job_id = (job_state and job_state.job_id) or job["id"]
+        run_scheduler_command(*fill_in(command, signal=name, id=job_id))
+    n_ranks = attempt.start.get("world_size") or 1
+    end_s = time.monotonic() + ANSWER_S
+    while True:
+        files = sorted(folder.glob(ANY_STACKS))
+        answered = [file for file in files if file.stat().st_size > sizes.get(file, 0)]
+        if len(answered) >= n_ranks or (answered and time.monotonic() > end_s):
+            return answered
+        if time.monotonic() > end_s:
+            raise Failed(
+                f"no process of {run.id} answered in {ANSWER_S:.0f} s. Only trainings of a project "
+                "write their stacks, and those that began before this version do not"
+            )
+        time.sleep(READ_EVERY_S)
+
+
+def signal_here(pid: int) -> None:
+    """Sends STACKS_SIGNAL to the first process of a run and all that its launcher started.
+
+    Whatever else is among them ignores it.
+    """
+    with suppress(OSError):
+        parent = int(
+            Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()[1]
+        )
+        pid = pid if parent == 1 else parent
+    family = [pid]
+    for each in family:
+        for file in Path(f"/proc/{each}/task").glob("*/children"):
+            with suppress(OSError):  # it has just ended
+                family += map(int, file.read_text(encoding="ascii").split())
+        with suppress(OSError):
+            os.kill(each, STACKS_SIGNAL)
 
 
 def no_log(run: Run) -> LabError:

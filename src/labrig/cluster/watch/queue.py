@@ -7,7 +7,9 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from itertools import islice, pairwise
 from pathlib import Path
+from statistics import median
 
 from ...machine.terminal import printable
 from ...machine.text_formats import HOUR_S, format_clock
@@ -16,9 +18,12 @@ from ...project import Project, read_yaml
 from ...providers import provided
 from ...record.files.after import format_retry
 from ...record.files.atomic import read_advisory
+from ...record.files.json_lines import lines_from_end, parse_line
+from ...record.files.metrics_file import is_row
 from ...record.files.process import user
 from ...record.files.schema import RunRecord, SummaryRecord
 from ...record.list.rows import run_directories
+from ...record.read.attempt_files import last_attempt
 from ...record.read.roots import run_roots
 from ...record.read.run import run_record
 from ...record.read.status import COUNT_FIRST, UNENDED, is_preempted, status_of
@@ -99,6 +104,8 @@ def silent_s(run_dir: Path) -> float:
 
 MIN_POLL_S = 2.0  # no scheduler is asked more often
 DEFAULT_POLL_S = 30.0
+STANDSTILL_S = 300.0  # without a step for so long
+MAX_ROWS = 200  # of speed.jsonl, that say how long a step takes
 
 
 @dataclass(frozen=True)
@@ -150,6 +157,8 @@ def _job_of(run_dir: Path, states: JobStates) -> QueuedJob | None:
         reason = "" if reason in states.silent else reason  # which is said once, not for each run
     if state not in UNENDED:
         return None
+    if state == "running" and not reason:
+        reason = standstill(run_dir, job_state.elapsed_s)
     job = record["job"]
     retries = job.get("retries")
     if retries:
@@ -168,6 +177,32 @@ def _job_of(run_dir: Path, states: JobStates) -> QueuedJob | None:
         seconds=job_state.elapsed_s if state == "running" else round(queued_s),
         gpu_hours=n_gpus * job_state.elapsed_s / HOUR_S,
     )
+
+
+def standstill(run_dir: Path, running_s: float) -> str:
+    """That a training makes no steps, and how long one took; "" where it makes some, or tests.
+
+    A validation as long as one before is none.
+    """
+    speed = run_dir / "speed.jsonl"
+    try:
+        silent_s = min(time.time() - speed.stat().st_mtime, running_s)
+    except OSError:
+        return ""
+    attempt = last_attempt(run_dir)
+    if silent_s < STANDSTILL_S or (attempt and "tested_weights" in attempt.start):
+        return ""
+    lines = map(parse_line, islice(lines_from_end(speed), MAX_ROWS))
+    pairs = pairwise(row for row in lines if row and is_row(row))  # the newest first
+    steps = [
+        (new["time_unix_s"] - old["time_unix_s"], new["step"] - old["step"])
+        for new, old in pairs
+        if new["attempt"] == old["attempt"] and new["step"] > old["step"]
+    ]
+    if not steps or silent_s < 3 * max(seconds for seconds, _ in steps):
+        return ""
+    step_s = median(seconds / n for seconds, n in steps)
+    return f"no step for {silent_s / 60:.0f} min (a step takes {step_s:.2g} s): lab logs {run_dir.name} --stacks"
 
 
 def watches(args: list[str]) -> bool:

@@ -24,6 +24,7 @@ from ...errors import Failed, LabError
 from ...failure import debugging, describe, shown_path
 from ...hdf5.file.find import require_data_files
 from ...machine.ranks import discover, hear_first_rank, leave_group, store_of, tell_other_ranks
+from ...machine.stop import STACKS, stacks_on_request
 from ...project import Project, this_project
 from ...record.files.atomic import write_file
 from ...record.files.schema import StartRecord
@@ -283,6 +284,12 @@ def join_attempt() -> int:
 
 def call_train(config: DictConfig, run: Run, recording: Recording) -> None:
     """Calls `train` of the project's train.py, which imports torch; or the program of the trial."""
+    stacks = STACKS.format(rank=discover().rank)
+    with stacks_on_request(run.dir / "attempts" / str(recording.n) / stacks):
+        train_or_program(config, run, recording)
+
+
+def train_or_program(config: DictConfig, run: Run, recording: Recording) -> None:
     if is_program(config):
         from .program import run_program  # NumPy
 

@@ -27,7 +27,7 @@ from ...config.resolve import plain_values, resolve
 from ...failure import advice_for, last_place, message_of, place_of
 from ...machine.ranks import discover
 from ...machine.secrets import hide_secrets, says_secret
-from ...machine.stop import STOP
+from ...machine.stop import STACKS, STOP, stacks_on_request
 from ...project import this_project
 from ...record.files.atomic import write_file
 from ...record.freeze.loading import OWN, SourceLoader
@@ -60,7 +60,9 @@ def main() -> None:
     trial = project.source / "trials" / config.trial.partition("/")[0]
     sys.path.insert(0, str(trial))  # as in the directory of a repository that has tools/train.py
     os.chdir(run.dir)
-    run_as_main(script, words, report, ran)
+    stacks = STACKS.format(rank=discover().rank)
+    with stacks_on_request(run.dir / "attempts" / str(attempt) / stacks):
+        run_as_main(script, words, report, ran)
 
 
 class ScriptReport:
