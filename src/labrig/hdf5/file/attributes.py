@@ -75,10 +75,13 @@ def _utf8(value: Any) -> Any:
 
 def check_json(path: Path, field: str, attrs: Mapping[str, Any]) -> None:
     """Raises DataFileError when an attribute that the library reads as JSON is something else."""
-    if "classes" in attrs:
-        classes = _parsed(attrs["classes"])
-        if not isinstance(classes, list) or not all(isinstance(text, str) for text in classes):
-            raise damaged(path, f"attribute classes of field {field!r} is no JSON list of texts")
+    lists = ["classes"] + ["vocabulary"] * (str(attrs.get("tokenizer")) in ("characters", "words"))
+    for key in lists:
+        texts = _parsed(attrs.get(key, "[]"))
+        if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
+            raise damaged(path, f"attribute {key} of field {field!r} is no JSON list of texts")
+    if not isinstance(attrs.get("n_tokens", 0), int):
+        raise damaged(path, f"attribute n_tokens of field {field!r} is no whole number")
     if "categories" in attrs:
         categories = _parsed(attrs["categories"])
         lists = categories.values() if isinstance(categories, dict) else [None]

@@ -150,11 +150,16 @@ def find_data_files(
 def require_data_files(section: Mapping[str, Any]) -> None:
     """Makes sure that the files of a composed section `data` are there, before anything slow is imported."""
     if section.get("path") is not None and is_a(str(section.get("_target_")), "H5DataModule"):
-        stored = section.get("stored")
-        files = find_data_files(
-            section["path"], section.get("search") or ["data"], section.get("pack"), stored
-        )
-        require_pushed(section["path"], files, stored)
+        files_of_section(section)
+
+
+def files_of_section(section: Mapping[str, Any]) -> list[Path]:
+    """The files that a composed section `data` names, all of them."""
+    search, stored = section.get("search") or ["data"], section.get("stored")
+    search = [search] if isinstance(search, str) else search
+    files = find_data_files(section["path"], search, section.get("pack"), stored)
+    require_pushed(section["path"], files, stored)
+    return files
 
 
 def _files_at(

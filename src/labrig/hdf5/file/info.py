@@ -14,7 +14,7 @@ from ...machine.terminal import printable, short
 from ...project import Project
 from .checksum import sha256_of_hashes
 from .errors import DataFileError
-from .find import find_data_files, parser_for_one_file
+from .find import files_of_section, parser_for_one_file
 from .groups import FORMS, GROUPS, groups_of_splits
 from .joined import read_data_set, read_layouts
 from .layout import Layout
@@ -54,18 +54,14 @@ def fact_of(name: str, section: Any) -> int:
     Args:
         section: `data` of the configuration.
     """
-    values = OmegaConf.to_container(section, resolve=True)
-    assert isinstance(values, dict)
-    path, search = values.get("path"), values.get("search") or ["data"]
-    if path is None:
+    values: Any = OmegaConf.to_container(section, resolve=True)
+    if values.get("path") is None:
         raise DataFileError(f"${{data_of:{name}}} is of data with a `path`, and these have none.")
-    search = [search] if isinstance(search, str) else search
-    files = find_data_files(path, search, values.get("pack"), values.get("stored"))
-    facts = facts_of(read_layouts(files, is_whole=isinstance(path, str)))
+    files = files_of_section(values)
+    facts = facts_of(read_layouts(files, is_whole=isinstance(values["path"], str)))
     if name not in facts:
-        raise DataFileError(
-            f"{files[0]} does not say {name}. It says: {', '.join(facts) or 'nothing'}"
-        )
+        told = ", ".join(facts) or "nothing"
+        raise DataFileError(f"{files[0]} does not say {name}. It says: {told}")
     return facts[name]
 
 

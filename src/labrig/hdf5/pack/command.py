@@ -59,7 +59,7 @@ from .parts import (
 )
 from .raw_programs import code_version, find_programs, programs_attr
 from .samples import DamagedSamples, Finish, RawSamples, UnchangedFiles
-from .sources import KINDS, Source, kind_of, packers, reader_of
+from .sources import KINDS, Source, is_table, kind_of, packers, reader_of
 from .split import Splitter, names_file, read_split_file, write_names
 from .writer import write_fields
 
@@ -310,12 +310,13 @@ def _collect(
             )
         _add_rows(splitter, parts, options)
         return Collected(fields, np.arange(n_samples), {})
-    if options.kind == "table":
+    has_texts = options.kind == "text" and all(map(is_table, options.sources))
+    if options.kind == "table" or has_texts:
         table = reader_of("table")(options, damaged)
         for sample in table.samples:
             splitter.add(sample)
         n_samples = count_samples(target, table.fields)
-        return Collected(table.fields, np.arange(n_samples), table.field_attrs)
+        return Collected(table.fields, np.arange(n_samples), table.field_attrs, table.finish)
     raw = open_samples(config, options, damaged)
     if options.jobs:
         make_parts(options, target, options.jobs)

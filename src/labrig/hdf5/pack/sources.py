@@ -102,6 +102,12 @@ def kind_of(path: Path) -> str | None:
     return counts.most_common(1)[0][0] if counts else None
 
 
+def is_table(source: Source) -> bool:
+    """Whether a source is the file of a table, by its name."""
+    name = source.path.name.lower().removesuffix(".gz")
+    return source.path.is_file() and name.endswith(SUFFIXES_OF_KIND["table"])
+
+
 def hint(path: Path, kind: str) -> str:
     """The end of a message for a source that is not of `kind`: what it looks like instead."""
     likely = kind_of(path)

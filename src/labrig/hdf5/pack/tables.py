@@ -4,6 +4,7 @@ import json
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,10 +14,11 @@ from ..file.errors import DataFileError
 from .collect import Field
 from .folders import class_attrs
 from .options import PackOptions
-from .samples import DamagedSamples
+from .samples import DamagedSamples, Finish
 from .sources import source_labels
 from .table_columns import TableColumn, Texts, text_column, texts_of, type_for, x_column
 from .table_files import TableFile
+from .texts import RAGGED, text_field, with_tokens
 
 MAX_TOLD = 20  # columns with gaps
 INDEX_NAMES = ("", "Unnamed: 0", "__index_level_0__")
@@ -29,10 +31,11 @@ class PackedTable:
     fields: dict[str, Field]
     field_attrs: dict[str, dict[str, Any]]
     samples: Sequence[dict[str, Any]]  # "key", "split" and "group" of each
+    finish: Finish | None = None  # see `RawSamples`
 
 
 def read_table(options: PackOptions, damaged: DamagedSamples) -> PackedTable:
-    """The fields x (number of columns,), y of the label, and where each row goes.
+    """The fields x (number of columns,), or one text of each row; y of the label; where each row goes.
 
     Texts become the numbers of their categories, in the order of their names; the attributes of the
     field hold the names. x is float32, or float64 or int64 where that alone tells its values apart.
@@ -48,17 +51,19 @@ def read_table(options: PackOptions, damaged: DamagedSamples) -> PackedTable:
         raise DataFileError(f"{files[0].path} has no rows. Name a table with a head line and rows.")
     _check_cut(files, options)
     x_names = _x_names(files, options)
-    columns = {name: x_column(name, files, options) for name in x_names}
+    is_text = options.kind == "text"
+    columns = {} if is_text else {name: x_column(name, files, options) for name in x_names}
     label = text_column(options.label, files, options, is_label=True) if options.label else None
     groups = texts_of(files, options.group, options) if options.group else None
     used = [*columns.values(), *([label] if label else [])]
     if groups is not None:
         used.append(TableColumn(str(options.group), np.zeros(0), groups.is_gap))
-    n_rows = len(used[0].is_gap)
+    n_rows = sum(file.typed.num_rows for file in files)
     is_kept = _without_gaps(used, x_names, n_rows, options, files)
     keys, cut_keys = _keys(files, options)
+    texts = text_field(files, keys, is_kept, options) if is_text else None
     damaged.skipped_keys += [keys[row] for row in np.flatnonzero(~is_kept)] + cut_keys
-    fields: dict[str, Field] = {"x": _x(columns, is_kept, options)}
+    fields: dict[str, Field] = {"x": texts or _x(columns, is_kept, options)}
     if label:
         fields["y"] = _y(label, is_kept)
     for line in [column.describe(is_kept) for column in columns.values()][:MAX_TOLD]:
@@ -67,11 +72,11 @@ def read_table(options: PackOptions, damaged: DamagedSamples) -> PackedTable:
     categories = {column.name: column.texts for column in columns.values() if column.texts}
     if categories:
         x_attrs["categories"] = json.dumps(categories, ensure_ascii=False)
-    attrs = {"x": x_attrs} | class_attrs(label.texts if label else [])
+    attrs = {"x": RAGGED if is_text else x_attrs} | class_attrs(label.texts if label else [])
     samples = []
     if groups is not None or options.names or options.split_file or options.sources[0].split:
         samples = list(_placements(files, keys, groups, is_kept))
-    return PackedTable(fields, attrs, samples)
+    return PackedTable(fields, attrs, samples, partial(with_tokens, options) if is_text else None)
 
 
 def _x_names(files: Sequence[TableFile], options: PackOptions) -> list[str]:

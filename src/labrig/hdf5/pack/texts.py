@@ -1,7 +1,7 @@
 """Reads texts, each a sample, and long sequences that keep their order; makes tokens of them."""
 
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -11,47 +11,33 @@ import numpy as np
 from ...machine.counted import counted
 from ..file.errors import DataFileError
 from ..file.tokens import LEARNT, N_TOKENS, Tokenizer
-from .collect import Collector, Field, blocks_of
+from .collect import Collector, Field, RaggedField, blocks_of
 from .folders import class_attrs, open_class_folders, read_class_folders
 from .options import PackOptions
 from .samples import DamagedSamples, RawFile, RawSamples
-from .sources import SUFFIXES_OF_KIND, Source, source_labels
-from .table_columns import text_column, texts_of
+from .sources import SUFFIXES_OF_KIND, source_labels
 from .table_files import TableFile
 
 MAX_TOLD = 5  # empty texts
 N_AT_ONCE = 1000  # texts
-RAGGED = {"x": {"ragged": 1}}
+RAGGED = {"ragged": 1}
 
 
 def read_text(options: PackOptions, damaged: DamagedSamples) -> RawSamples:
-    """Samples {"x": the text in UTF-8, uint8 (any length,), "y": class}: files in a folder for each class,
-    or the rows of tables.
-    """
-    if all(map(_is_table, options.sources)):
-        samples, classes = _rows_of_tables(options, damaged)
-        attrs = RAGGED | class_attrs(classes)
-        return RawSamples(
-            _without_empty(samples, damaged), attrs, finish=partial(with_tokens, options)
-        )
+    """Samples {"x": the text in UTF-8, uint8 (any length,), "y": class}: files in a folder for each class."""
     raw = open_class_folders(options, "text", SUFFIXES_OF_KIND["text"], damaged)
 
     def read(file: RawFile) -> np.ndarray:
         return _in_utf8(_decoded(file.content(), options.encoding))
 
     samples = read_class_folders(raw, "x", read, damaged, None)
-    attrs = RAGGED | class_attrs(raw.classes)
+    attrs = {"x": RAGGED} | class_attrs(raw.classes)
     return RawSamples(
         _without_empty(samples, damaged),
         attrs,
         files=raw.files,
         finish=partial(with_tokens, options),
     )
-
-
-def _is_table(source: Source) -> bool:
-    name = source.path.name.lower().removesuffix(".gz")
-    return source.path.is_file() and name.endswith(SUFFIXES_OF_KIND["table"])
 
 
 def _decoded(content: bytes, encoding: str) -> str:
@@ -79,66 +65,43 @@ def _without_empty(
                 damaged.leave_out(empty[-1], f"{empty[-1]}: an empty text")
                 continue
         yield sample
-    if empty and not damaged.skip:
-        named = ", ".join(empty[:MAX_TOLD]) + (", …" if len(empty) > MAX_TOLD else "")
+    tell_of_empty(empty, damaged.skip)
+
+
+def text_field(
+    files: Sequence[TableFile], keys: Sequence[str], is_kept: np.ndarray, options: PackOptions
+) -> RaggedField:
+    """The texts of the column that the options name, in UTF-8; of those rows that are kept.
+
+    Args:
+        is_kept: (N,); becomes False for empty texts where these are left out.
+    """
+    if len(options.columns) != 1:
+        raise DataFileError(
+            f"{files[0].path} has the columns {', '.join(files[0].names)}. Name the one that holds the "
+            "texts, and the one of the classes: --columns text --label label"
+        )
+    (name,) = options.columns
+    columns = [(file.texts if file.is_text else file.typed)[name] for file in files]
+    texts = [text.as_py() or "" for column in columns for text in column]
+    if not all(isinstance(text, str) for text in texts):
+        raise DataFileError(f"column {name!r} holds {columns[0].type}. Name one that holds texts.")
+    is_empty = np.array([not text.strip() for text in texts]) & is_kept
+    tell_of_empty([keys[row] for row in np.flatnonzero(is_empty).tolist()], options.skip_damaged)
+    if options.skip_damaged:
+        is_kept &= ~is_empty
+    kept = [_in_utf8(texts[row]) for row in np.flatnonzero(is_kept)]
+    return RaggedField(np.dtype(np.uint8), np.array([*map(len, kept)]), kept.__getitem__)
+
+
+def tell_of_empty(keys: Sequence[str], are_left_out: bool) -> None:
+    """Prints which texts have no letter."""
+    if keys and not are_left_out:
+        named = ", ".join(keys[:MAX_TOLD]) + (", …" if len(keys) > MAX_TOLD else "")
         print(
-            f"lab: {counted(len(empty), 'empty text')}: {named}. --skip-damaged leaves them out",
+            f"lab: {counted(len(keys), 'empty text')}: {named}. --skip-damaged leaves them out",
             file=sys.stderr,
         )
-
-
-def _rows_of_tables(
-    options: PackOptions, damaged: DamagedSamples
-) -> tuple[Iterator[dict[str, Any]], list[str]]:
-    """The rows as samples, and the names of the classes."""
-    files = [TableFile(source, options) for source in options.sources]
-    asked = [*options.columns, *filter(None, (options.label, options.group))]
-    for file in files:
-        unknown = [name for name in asked if name not in file.names]
-        if unknown or len(options.columns) != 1:
-            raise DataFileError(
-                f"{file.path} has the columns {', '.join(file.names)}. Name the one that holds the texts, "
-                "and the one of the classes: --columns text --label label"
-            )
-        if file.cut:
-            raise DataFileError(f"{file.path}: row {file.cut[0].number} is cut. Correct it.")
-    label = text_column(options.label, files, options, is_label=True) if options.label else None
-    groups = texts_of(files, options.group, options) if options.group else None
-    if label and label.is_gap.any() and not options.drop_rows:
-        gaps = label.describe_gaps(len(label.is_gap))
-        raise DataFileError(f"no label in {gaps}. --drop-rows leaves these rows out.")
-
-    def samples() -> Iterator[dict[str, Any]]:
-        row = -1
-        for file, name in zip(files, source_labels(options.sources), strict=True):
-            for number, text in enumerate(_column(file, options.columns[0])):
-                row += 1
-                sample: dict[str, Any] = {
-                    "key": f"{name and name.removesuffix('/') + ':'}{number}",
-                    "x": _in_utf8(text),
-                }
-                if label and label.is_gap[row]:
-                    damaged.leave_out(sample["key"], f"{sample['key']}: no label")
-                    continue
-                if label:
-                    is_class = label.values.dtype.kind in "iu"
-                    sample["y"] = label.values[row].astype(np.int64 if is_class else np.float32)
-                if groups:
-                    sample["group"] = groups.different[groups.codes[row]]
-                if file.source.split:
-                    sample["split"] = file.source.split
-                yield sample
-
-    return samples(), label.texts if label else []
-
-
-def _column(file: TableFile, name: str) -> Iterator[str]:
-    """The texts of a column; an empty one where Parquet has none."""
-    for value in (file.texts if file.is_text else file.typed)[name]:
-        text = value.as_py()
-        if not isinstance(text, str | None):
-            raise DataFileError(f"{file.path}: column {name!r} holds {value.type}, expected texts.")
-        yield text or ""
 
 
 # One long sequence, in its order
@@ -166,7 +129,7 @@ def read_tokens(options: PackOptions, damaged: DamagedSamples) -> RawSamples:
                 yield {"key": f"{name}{split}", "x": x, "split": split}
                 start = end
 
-    return RawSamples(samples(), dict(RAGGED), finish=partial(with_tokens, options))
+    return RawSamples(samples(), {"x": RAGGED}, finish=partial(with_tokens, options))
 
 
 def _sequence(path: Path, encoding: str) -> str | np.ndarray:
