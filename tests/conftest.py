@@ -106,6 +106,15 @@ def slurm_ends():
     stop_slurm()
 
 
+@pytest.fixture(scope="module", autouse=True)
+def own_path():
+    """A project that this process enters stands first in sys.path, also of processes that it starts: that ends
+    with the file."""
+    before = list(sys.path)
+    yield
+    sys.path[:] = before
+
+
 @pytest.fixture(autouse=True)
 def own_caches(monkeypatch):
     """A command that runs in this process leads all caches to its project: that ends with the test."""

@@ -5,6 +5,7 @@ import zipfile
 
 import pytest
 from labrig.errors import Refused
+from labrig.record.write.weights_place import OWNER
 from record_package import call, make_project, train
 
 TOKEN = "hf_" + "a1B2c3D4e5" * 3 + "Zz"
@@ -89,8 +90,11 @@ def test_weights_of_somebody_else_are_not_published(own, run, tmp_path, capsys, 
 
 @pytest.mark.slow
 def test_own_weights_behind_a_link_are_published(own, tmp_path):
+    """The place names the run; without that, their hash is in the record."""
     run = train(own, checkpoints=tmp_path / "big")
     weights = run.checkpoints / "last.ckpt"
+    assert archive(own)["checkpoints/last.ckpt"] == weights.read_bytes()
+    (run.checkpoints / OWNER).unlink()
     assert archive(own)["checkpoints/last.ckpt"] == weights.read_bytes()
     weights.write_bytes(b"others")
     assert "checkpoints/last.ckpt" not in archive(own)

@@ -5,9 +5,9 @@ import os
 import lightning.pytorch as L
 import pytest
 import torch
+from commands import free_port
 from labrig.training.exact.plain_loaders import PlainLoaders
 from labrig.training.parts.accumulation import WholeGroups
-from test_means import free_port
 from torch.utils.data import DataLoader, TensorDataset
 
 SAMPLES_N2 = torch.randn(23, 2, generator=torch.Generator().manual_seed(0))

@@ -4,13 +4,13 @@ import json
 import math
 import os
 import random
-import socket
 from collections import defaultdict
 
 import lightning.pytorch as L
 import pytest
 import torch
 from attempts import attempt, attempts
+from commands import free_port
 from labrig.errors import Refused
 from labrig.training.exact.plain_loaders import PlainLoaders
 from labrig.training.watch.derived import Derived
@@ -187,12 +187,6 @@ def train(tmp_path, seed, loaders, n_processes, workers=0):
         for line in (tmp_path / f"returned-{rank}").read_text().splitlines()
     ]
     return [json.loads(line) for line in (tmp_path / "rows").read_text().splitlines()], returned
-
-
-def free_port():
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
 
 
 def train_one(rank, tmp_path, seed, loaders, n_processes, workers, port):

@@ -212,8 +212,8 @@ def variable_changes(
         now = os.environ.get(name)
         before = hashes[name] if name in hashes else then.get(name)
         is_secret = name in hashes and before is None
-        is_hashed = name in hashes and now is not None
-        if is_secret or before == (short_hash(now) if is_hashed else now):
+        compared = short_hash(now) if name in hashes and now is not None else now
+        if is_secret or before == compared:
             continue
         if name in hashes:
             change = "another value" if name in os.environ else "absent now"
