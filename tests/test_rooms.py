@@ -88,7 +88,7 @@ def test_a_command_lies_where_its_name_says():
     folders = {command.words: command.module.split(".")[1] for command in list_commands()}
     names = {
         "record": ["runs list", "runs show", "runs prune", "runs reproduce", "runs table", ""],
-        "cluster": ["submit", "queue", "logs", "cancel", "shell"],
+        "cluster": ["submit", "queue", "logs", "cancel", "support", "shell"],
         "hdf5": ["data pack", "data info"],
     }
     assert all(folders[words] == folder for folder in names for words in names[folder])

@@ -52,6 +52,7 @@ EXAMPLES = {
     "site verify": "lab site verify site=slurm",
     "snapshot": "lab snapshot --json",
     "submit": "lab submit trial=baseline seed=0,1,2 site=slurm --dry-run",
+    "support": "lab support @last >ticket.txt",
     "sweep": "lab sweep trial=baseline 'optimizer.lr=tag(log,interval(1e-4,1e-1))'",
     "sweep show": "lab sweep show --plot",
     "sync": "lab sync",
