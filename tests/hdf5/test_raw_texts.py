@@ -153,6 +153,15 @@ def test_one_long_array_keeps_its_order_and_type(tmp_path, pack):
     assert np.array_equal(split(layout, "val")[0], tokens[:300])
     with pytest.raises(DataFileError, match=r"one list of 1000 numbers.*To keep it: --as tokens"):
         pack("a", tmp_path / "raw/a.npy", "--as", "arrays")
+    np.save(tmp_path / "raw/c.npy", tokens.reshape(10, 100))
+    (tmp_path / "raw/d.txt").write_bytes("Grüße".encode("latin-1"))
+    for name, message in (
+        ("c.npy", r"c.npy cannot be read: its shape is \[10, 100\].*--as arrays"),
+        ("d.txt", r"d.txt cannot be read: it is not utf8.*--encoding latin-1"),
+        ("", r"raw cannot be read: .*Is a directory"),
+    ):
+        with pytest.raises(DataFileError, match=message):
+            pack("a", tmp_path / "raw" / name, "--as", "tokens")
 
 
 def test_other_data_take_the_vocabulary_of_the_first(tmp_path, pack):

@@ -119,7 +119,8 @@ def read_tokens(options: PackOptions, damaged: DamagedSamples) -> RawSamples:
 
     def samples() -> Iterator[dict[str, Any]]:
         for source, name in zip(options.sources, source_labels(options.sources), strict=True):
-            whole = _sequence(source.path, options.encoding)
+            with DamagedSamples().handle(source.path, name):
+                whole = _sequence(source.path, options.encoding)
             ends = (np.cumsum(list(options.shares.values())) * len(whole)).astype(int).tolist()
             ends = dict(zip(options.shares, [*ends[:-1], len(whole)], strict=True))
             start = 0
@@ -134,18 +135,12 @@ def read_tokens(options: PackOptions, damaged: DamagedSamples) -> RawSamples:
 
 def _sequence(path: Path, encoding: str) -> str | np.ndarray:
     """All of a file: its text, or the numbers of an .npy."""
-    if not path.is_file():
-        raise DataFileError(f"{path} is no file. Name a text file, or an .npy of one dimension.")
     if path.suffix != ".npy":
         return _decoded(path.read_bytes(), encoding)
-    try:
-        values = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
-        raise DataFileError(f"{path} cannot be read as .npy: {error}.") from error
+    values = np.load(path, mmap_mode="r", allow_pickle=False)
     if values.ndim != 1:
         raise DataFileError(
-            f"{path} has the shape {[*values.shape]}, expected one dimension. If each row is a sample: "
-            "--as arrays"
+            f"its shape is {[*values.shape]}, expected one dimension. If each row is a sample: --as arrays"
         )
     return values
 
