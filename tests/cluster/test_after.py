@@ -74,12 +74,18 @@ def send_child(root, monkeypatch, after, **more):
     return Run.open(run.dir)
 
 
-def test_what_is_typed_names_runs_in_every_way(slurm, submitted, roots):
+def test_what_is_typed_names_runs_in_every_way(slurm, submitted, roots, capsys):
     runs = submitted(4, 2)  # of an array; two wait here
     words, after = split_after(["trial=wide", "after=71", "seed=1,2"])
     assert words == ["trial=wide", "seed=1,2"]
     of_array = after_of_words(None, after)
     assert of_array == {"when": "finished", "runs": {run.id: str(run.dir) for run in runs}}
+    assert capsys.readouterr().err == ""
+    after_of_words(None, [runs[1].id])
+    assert capsys.readouterr().err == (
+        f"lab: after={runs[1].id} waits for {runs[1].id} alone, a run of array 71. "
+        "To wait for all of it: after=71\n"
+    )
     several = after_of_words(None, [f"any:{runs[0].id},@last"])
     assert several == {
         "when": "ended",

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import platform
+import sys
 
 from ...errors import LabError, Refused
 from ...project import Project
 from ...record.files.after import AfterRuns
 from ...record.files.schema import Job, RunRecord
-from ...record.list.find import find_runs
+from ...record.list.find import find_runs, number_of_array
 from ...record.read.roots import run_roots
 from ..schedulers import scheduler_of
 from ..watch.after import Awaited, awaited_runs, first_unfinished
 from ..watch.job_states import job_state_of, series_of
-from ..watch.members import with_waiting
+from ..watch.members import job_of, with_waiting
 
 AFTER = "after="
 ANY = "any:"  # before the names: those runs may end as they will
@@ -38,8 +39,15 @@ def after_of_words(project: Project, words: list[str]) -> AfterRuns | None:
         )
     runs = {}
     for name in names:
-        for run in with_waiting(find_runs(run_roots(project), name), name):
-            runs[run.id] = str(run.dir)
+        found = with_waiting(find_runs(run_roots(project), name), name)
+        number = number_of_array(job_of(found[0]).get("id", ""))
+        if number and number != name and len(found) == 1:
+            print(
+                f"lab: after={name} waits for {found[0].id} alone, a run of array {number}. "
+                f"To wait for all of it: after={number}",
+                file=sys.stderr,
+            )
+        runs |= {run.id: str(run.dir) for run in found}
     after = AfterRuns(when="ended" if is_any else "finished", runs=runs)
     refuse_if_never(after, awaited_runs(after, job_state_of()))
     return after
