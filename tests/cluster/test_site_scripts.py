@@ -273,7 +273,7 @@ def test_a_job_takes_its_packages_from_one_file(title):
     assert f"export LAB_IMAGE={file}." in text
     assert f"LAB_IMAGE_SHA256={'f00d' * 16}\n" in text
     if form == "packed":
-        assert f'tar -xf {file}.tar -C "$NODE_DIR/env"\n' in text
+        assert f'unpack {file}.tar "$NODE_DIR/env"' in text
     elif form == "pyxis":
         assert f"--container-image={file}.sqsh " in text
     else:

@@ -69,11 +69,17 @@ prepare() { # once per node: removes what killed jobs left, then unpacks the fro
     esac
   done
   rm -rf "$NODE_DIR"
-  mkdir -p "$LAB_FROZEN"
-  tar -xmf "$CODE" -C "$LAB_FROZEN"
+  unpack "$CODE" "$LAB_FROZEN" -m
   for shared in data runs; do # relative paths to what is large and not frozen stay valid
     [ -e "$LAB_FROZEN/$shared" ] || ln -s "$PROJECT/$shared" "$LAB_FROZEN/$shared"
   done
+}
+unpack() { # unpack ARCHIVE DIRECTORY OPTION...; one line where the disk is full, not one of tar for each file
+  local said
+  said=$(mkdir -p "$2" 2>&1 && tar -xf "$1" -C "$2" "${@:3}" 2>&1) && return
+  echo "${SLURMD_NODENAME:-$(hostname -s)} cannot unpack $1 into $2 ($(df -hP "/dev/shm" | awk 'END {print $4}') free):" \
+    "${said%%$'\n'*}. Another disk: site.node_local" >&2
+  exit 1
 }
 rank() { # one process per task; it ignores the signals until Python listens, so they are sent repeatedly
   trap '' USR1 USR2 TERM
@@ -180,7 +186,7 @@ start_again() {
 on_every_node() { if [ "$NODES" = 1 ]; then "$1"; else (launch 1 "$1"); fi; }
 echo "job $JOB, attempt $LAB_NEXT_ATTEMPT, on $HOSTS, $(date '+%F %T'): $RUN_DIR"
 SECONDS=0 # bash counts them up
-trap 'echo "$? $SECONDS" >"$RUN_DIR/job.code" || true; on_every_node clean || true' EXIT
+trap 'echo "$? $SECONDS" >"$RUN_DIR/job.code" || true; on_every_node clean 2>/dev/null || true; clean' EXIT
 on_every_node prepare
 launch "$TASKS_PER_NODE" rank &
 STEP=$!

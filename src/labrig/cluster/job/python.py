@@ -70,8 +70,7 @@ def job_python(
 def unpacking(file: str) -> list[str]:
     """Unpacks an environment on a node, where its commands begin with another Python."""
     return [
-        'mkdir "$NODE_DIR/env" # the packages, from one file',
-        f'tar -xf {file} -C "$NODE_DIR/env"',
+        f'unpack {file} "$NODE_DIR/env" # the packages, from one file',
         'find "$NODE_DIR/env/bin" -type f -size -64k -exec \\',
         '  sed -i "1s|^#!/.*/bin/python[0-9.]*|#!$NODE_DIR/env/bin/python|" {} +',
     ]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import atexit
 import os
+import shutil
 import signal
 from contextlib import suppress
 from pathlib import Path
@@ -39,6 +41,8 @@ def rank_command(project: Project, args: list[str]) -> int:
     ranks = discover()
     if ranks.rank == 0:
         update_job_id(run)
+    if ranks.node_rank:
+        atexit.register(clean_as_last, os.getpid(), ranks)
     with use_noted(run, ranks):
         if args[:1] != ["--"]:
             return train_rank(project, run, ranks.rank)
@@ -47,6 +51,21 @@ def rank_command(project: Project, args: list[str]) -> int:
         finally:
             if ranks.rank == 0:
                 tell_end_of_command(project, run)
+
+
+def clean_as_last(pid: int, ranks: Ranks) -> None:
+    """Removes this node's copy of the code when all of its processes have ended.
+
+    Of a job that was cancelled the script can start no step on other nodes any more; on its own it
+    removes the copy itself.
+    """
+    node_dir = Path(os.environ.get(env.FROZEN, "")).parent
+    if os.getpid() != pid or not node_dir.name.startswith(f"lab-{os.environ.get(env.JOB)}-"):
+        return
+    with suppress(OSError):
+        (node_dir / f"ended-{ranks.local_rank}").touch()
+        if len(list(node_dir.glob("ended-*"))) >= ranks.local_size:
+            shutil.rmtree(node_dir, ignore_errors=True)
 
 
 def train_rank(project: Project, run: Run, rank: int) -> int:

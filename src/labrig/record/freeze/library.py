@@ -24,8 +24,8 @@ from .bundle import COMPRESSED, BundleFile, compress_bundle, is_complete, write_
 from .git import Git
 
 FILE_MODE = "100644"
-# What is no part of it: caches, and the pages of `lab docs`.
-LEFT_OUT_ENDINGS = (".pyc", ".md")
+# What is no part of it: caches, and the pages of `lab docs` with their pictures.
+LEFT_OUT_ENDINGS = (".pyc", ".md", ".png", ".svg")
 # The headers of METADATA that an installer needs.
 NEEDS = ("Name:", "Version:", "Requires-Python:", "Requires-Dist:", "Provides-Extra:")
 
