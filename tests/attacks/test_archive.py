@@ -4,7 +4,7 @@ import gzip
 import zipfile
 
 import pytest
-from labrig.errors import Refused
+from labrig.errors import LabError, Refused
 from labrig.record.write.weights_place import OWNER
 from record_package import call, make_project, train
 
@@ -31,9 +31,9 @@ def archive(own, *args):
     return {"/".join(name.split("/")[4:]): content for name, content in contents.items()}
 
 
-def refused(own):
+def refused(own, *args):
     with pytest.raises(Refused) as error:
-        archive(own)
+        archive(own, *args)
     assert not list(own.root.glob("*a.zip*"))
     return str(error.value)
 
@@ -68,7 +68,36 @@ def test_what_a_link_leads_to_outside_is_not_published(own, run, tmp_path, capsy
 def test_a_link_within_the_run_is_what_it_leads_to(own, run):
     (run.dir / "table.csv").write_text("1,2")
     (run.dir / "latest.csv").symlink_to("table.csv")
-    assert archive(own)["latest.csv"] == b"1,2"
+    assert archive(own, "--with", "latest.csv")["latest.csv"] == b"1,2"
+
+
+def test_only_what_lab_wrote_is_published_unless_it_is_named(own, run, capsys):
+    (run.dir / "work").mkdir()
+    (run.dir / "work/patients.csv").write_text("names")
+    (run.dir / "job.log").write_text("printed")
+    (run.dir / "job.log.d").mkdir()
+    (run.dir / "job.log.d/mine.txt").write_text("private")
+    contents = archive(own)
+    assert {"run.json", "config.yaml", "manifest.jsonl", "attempts/1/end.json", "job.log"} <= set(
+        contents
+    )
+    assert not {"work/patients.csv", "job.log.d/mine.txt"} & set(contents)
+    said = "as lab did not write it (to take it: --with PATH): job.log.d/mine.txt, work/patients"
+    assert said in capsys.readouterr().out
+    assert archive(own, "--with", "work")["work/patients.csv"] == b"names"
+    with pytest.raises(LabError, match="--with wrok: expected a path inside a run"):
+        archive(own, "--with", "wrok")
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"\x28\xb5\x2f\xfd zstd", b"PK\3\4 a damaged one", gzip.compress(gzip.compress(b"twice"))],
+)
+def test_what_cannot_be_searched_is_refused(own, run, content):
+    (run.dir / "more.bin").write_bytes(content)
+    assert "more.bin" not in archive(own)
+    with pytest.raises(LabError, match="not searched for secrets"):
+        archive(own, "--with", "more.bin")
 
 
 @pytest.mark.parametrize("link", ["file", "directory"])
@@ -128,9 +157,9 @@ def test_compressed_files_are_searched_too(own, run):
     (run.dir / "job.log.gz").unlink()
     with zipfile.ZipFile(run.dir / "more.zip", "w", zipfile.ZIP_DEFLATED) as inner:
         inner.writestr("notes.txt", f"token {TOKEN}\n")
-    assert "more.zip" in refused(own)
-    (run.dir / "more.zip").write_bytes(b"PK\3\4 a damaged one")
-    assert "more.zip" in archive(own)
+    assert "more.zip" in refused(own, "--with", "more.zip")
+    (run.dir / "more.dat").write_bytes(gzip.compress(f"token {TOKEN}\n".encode()))
+    assert "more.dat" in refused(own, "--with", "more.dat")
 
 
 def test_weights_with_a_known_secret_are_refused(own, run, monkeypatch):

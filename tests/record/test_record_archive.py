@@ -131,7 +131,7 @@ def test_mistakes_and_secrets_are_refused(project, tmp_path, capsys):
         archive(project, "trial=baseline")
     file.unlink()
     (run,) = (project.root / "runs/baseline").glob("*/checkpoints/best.ckpt")
-    (run.parent.parent / "log.txt").write_text("hf_" + "aBcDeFgHiJkLmNoPqRsTuVwXyZaBcDeFgH")
+    (run.parent.parent / "job.log").write_text("hf_" + "aBcDeFgHiJkLmNoPqRsTuVwXyZaBcDeFgH")
     with pytest.raises(Refused, match="Hugging Face"):
         archive(project, "trial=baseline")
     assert not file.exists()

@@ -7,7 +7,9 @@ import os
 import tempfile
 import time
 import zipfile
+from collections.abc import Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 from ...errors import LabError
@@ -18,6 +20,7 @@ from ...project import Project
 from ..files.atomic import sha256, write_json
 from ..files.checkpoint_files import files_of
 from ..files.code_section import checked_out_submodules, folder_name
+from ..files.manifest import listed_files
 from ..files.process import user
 from ..files.schema import Code, Row
 from ..freeze.bundle import BundleFile, write_bundle
@@ -35,13 +38,20 @@ from ..write.weights_place import own_place
 from .annotate import note_named
 from .archive_check import MANIFEST
 from .archive_crate import format_crate, format_readme
-from .contents import blocks_of, holds_any
+from .contents import blocks_of, holds_any, holds_unread
 
 CRATE = "ro-crate-metadata.json"
 README = "README.md"
 CHECKPOINTS = "checkpoints"  # of a run
 STORED = (".bundle", ".ckpt", ".distcp", ".gz", ".jpg", ".png", ".zip")  # compressed already
 NEEDLESS = ("heartbeat", "lock")  # of a run that has ended
+# What `lab` writes into a run besides the files that the manifest lists.
+WRITTEN = (
+    *("manifest.jsonl", "metrics.*", "speed.jsonl", "archived.json", "env.txt", "job.*"),
+    *("cancelled", "requeue*", "resubmitted*", "chain*", "chunk*", "hosts*", "nodes*"),
+    *("pictures/*", "predictions/*", "profile/*", "attempts/*/*.bundle", "attempts/*/used-*"),
+    *("attempts/*/config.yaml", "attempts/*/traceback*.txt", "attempts/*/stack-*.txt"),
+)
 LARGE_BYTES = 100_000_000  # searching it for secrets takes more than ten seconds
 MAX_NAMED = 5
 DESCRIPTION = (
@@ -79,7 +89,7 @@ def archive_command(project: Project, args: list[str]) -> None:
             f"none of {counted(len(all_rows), 'run')} can be archived. Runs: lab runs list"
         )
     with tempfile.TemporaryDirectory(prefix="lab-archive-") as temporary:
-        files = gather_files(project, ended, Path(temporary))
+        files = gather_files(project, ended, Path(temporary), options.taken)
         if not options.allow:
             refuse_secrets(files)
         write_archive(file, files)
@@ -102,6 +112,14 @@ def archive_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--allow", action="store_true", help="archive also what looks like a secret"
     )
+    parser.add_argument(
+        "--with",
+        dest="taken",
+        action="append",
+        default=[],
+        metavar="PATH",
+        help="also this file or directory of each run, such as work, which lab did not write",
+    )
     return parser
 
 
@@ -109,14 +127,23 @@ def format_size(file: Path) -> str:
     return f"{file.stat().st_size / 1e6:.1f} MB"
 
 
-def gather_files(project: Project, rows: list[Row], temporary: Path) -> list[ArchivedFile]:
-    """Every file of the archive but its manifest; those made for it lie in `temporary`."""
+def gather_files(
+    project: Project, rows: list[Row], temporary: Path, taken: Sequence[str] = ()
+) -> list[ArchivedFile]:
+    """Every file of the archive but its manifest; those made for it lie in `temporary`.
+
+    Args:
+        taken: what is taken from the directories of the runs although `lab` did not write it.
+    """
+    for path in taken:
+        if not any((Path(row["run_dir"]) / path).exists() for row in rows):
+            raise LabError(f"--with {path}: expected a path inside a run, and no run has it")
     files = []
     for row in rows:
         run = Run.open(Path(row["run_dir"]))
         place = temporary / run.dir.parent.name / run.dir.name
         place.mkdir(parents=True)
-        files += [*files_of_record(run), *weights_of(run, place)]
+        files += [*files_of_record(run, taken), *weights_of(run, place)]
         files += whole_bundles(run, project.root, place)
     crate = temporary / CRATE
     crate.write_text(format_crate(project, rows, [file.path for file in files]), encoding="utf-8")
@@ -130,10 +157,15 @@ def path_of(run: Run) -> str:
     return f"runs/{run.dir.parent.name}/{run.dir.name}"
 
 
-def files_of_record(run: Run) -> list[ArchivedFile]:
-    """The files of a run but its checkpoints. What a link leads to outside of the run is not published."""
+def files_of_record(run: Run, taken: Sequence[str] = ()) -> list[ArchivedFile]:
+    """The files of a run that `lab` wrote, but its checkpoints, and those below the paths in `taken`.
+
+    What a link leads to outside of the run is not published.
+    """
     files = []
     outside = []
+    others = []
+    listed = listed_files(run.dir)
     top = run.dir.resolve()
     for path in sorted(run.dir.rglob("*")):
         inside = path.relative_to(run.dir)
@@ -144,9 +176,26 @@ def files_of_record(run: Run) -> list[ArchivedFile]:
         if not path.resolve().is_relative_to(top):
             outside.append(str(inside))
         elif path.is_file():
-            files.append(ArchivedFile(path, f"{path_of(run)}/{inside.as_posix()}"))
+            name = inside.as_posix()
+            is_taken = any(inside.is_relative_to(each) for each in taken)
+            if is_taken and holds_unread(path):
+                raise LabError(
+                    f"{path} is compressed in a way that is not searched for secrets. "
+                    "Unpack it, or leave it out of --with"
+                )
+            if is_taken or name in listed or is_written(name):
+                files.append(ArchivedFile(path, f"{path_of(run)}/{name}"))
+            else:
+                others.append(name)
+    say_left_out(run, others, "as lab did not write it (to take it: --with PATH)")
     say_left_out(run, outside, "behind a link that leads out of the run")
     return files
+
+
+def is_written(name: str) -> bool:
+    """Whether `lab` writes a file of this name without a line in the manifest."""
+    forms = [form for form in WRITTEN if ("/" in form) == ("/" in name)]
+    return any(fnmatchcase(name, form) for form in forms)
 
 
 def say_left_out(run: Run, names: list[str], why: str) -> None:

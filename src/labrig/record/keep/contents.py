@@ -16,7 +16,11 @@ from typing import IO
 
 BLOCK_BYTES = 16 << 20
 OVERLAP_BYTES = 1 << 16  # of two blocks, so that what lies across their border is whole in one
-COMPRESSED = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
+# By how such files begin, whatever they are called.
+COMPRESSED = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ\0": lzma.open}
+ZIP = b"PK\3\4"
+# zstd, lz4, 7z, RAR, compress
+UNKNOWN = (b"\x28\xb5\x2f\xfd", b"\x04\x22\x4d\x18", b"7z\xbc\xaf\x27\x1c", b"Rar!", b"\x1f\x9d")
 # A page of lab report holds its data so, see report/packing.py.
 PACKED = re.compile(rb'<script type="text/plain" id="[^"]*">([A-Za-z0-9+/=]+)</script>')
 UNREADABLE = (
@@ -49,6 +53,23 @@ def blocks_of(path: Path) -> Iterator[bytes]:
         return
 
 
+def holds_unread(path: Path) -> bool:
+    """Whether `blocks_of` passes over a part of a file: damaged, encrypted, packed twice or in another way."""
+    with open(path, "rb") as file:
+        begin = file.read(8)
+    if begin.startswith(UNKNOWN) or (begin.startswith(ZIP) and not zipfile.is_zipfile(path)):
+        return True
+    try:
+        for stream in streams_in(path):
+            if stream.read(8).startswith((*COMPRESSED, ZIP, *UNKNOWN)):
+                return True
+            while stream.read(BLOCK_BYTES):
+                pass
+    except UNREADABLE:
+        return True
+    return False
+
+
 def blocks_in(stream: IO[bytes]) -> Iterator[bytes]:
     tail = b""
     while block := stream.read(BLOCK_BYTES):
@@ -58,8 +79,11 @@ def blocks_in(stream: IO[bytes]) -> Iterator[bytes]:
 
 def streams_in(path: Path) -> Iterator[IO[bytes]]:
     """What a file has compressed: its one content, the members of a zip file, the data of a report."""
-    if opener := COMPRESSED.get(path.suffix):
-        with opener(path, "rb") as stream:
+    with open(path, "rb") as file:
+        begin = file.read(8)
+    openers = [opener for start, opener in COMPRESSED.items() if begin.startswith(start)]
+    if openers:
+        with openers[0](path, "rb") as stream:
             yield stream
     elif path.suffix == ".html":
         for packed in PACKED.findall(path.read_bytes()):
