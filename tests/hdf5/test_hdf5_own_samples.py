@@ -65,6 +65,16 @@ CLASSES = {
         for line in lines:
             yield {"x": np.array([float(word) for word in line.split(",")])}
 """,
+    # what a sample is called, and its class and sensor, are texts
+    "Texts": """
+        for i, kind in enumerate(["sit", "run", "Run", "run", "walk", "sit"][: 6 if source.stem == "all" else 5]):
+            kind = kind.lower() if source.stem == "lower" else kind
+            yield {"x": np.arange(3) + i, "y": kind, "name": f"{source.stem}/{i}", "sensor": f"s{i // 2}"}
+""",
+    "Mixed": """
+        yield {"x": np.zeros(3), "y": "run"}
+        yield {"x": np.zeros(3), "y": 3}
+""",
     "Broken": """
         yield {"x": np.zeros(3), "y": no_such_name}
 """,
@@ -136,6 +146,32 @@ def test_a_sample_of_another_form_is_named_with_its_file(raw, pack):
         pack("spectra", raw, "--as", "own_spectra.Plain")
     with pytest.raises(DataFileError, match=r"yielded ndarray \(.*s0.txt\), expected a dict"):
         pack("spectra", raw, "--as", "own_spectra.Wrong")
+
+
+def test_names_of_classes_samples_and_groups_are_texts(raw, pack, tmp_path):
+    (tmp_path / "lower.txt").touch()
+    words = ("--as", "own_spectra.Texts", "--names", "--group", "sensor")
+    layout = pack("spectra", tmp_path / "lower.txt", *words)
+    assert json.loads(layout.fields["y"].attrs["classes"]) == ["run", "sit", "walk"]
+    x, y, group = all_rows(layout, "x", "y", "group")
+    rows = (tmp_path / "data/spectra.names.csv").read_text().splitlines()[1:]
+    names = [row.split(",")[2] for row in rows]
+    assert sorted(names) == [f"lower/{i}" for i in range(5)]
+    samples = [int(name[-1]) for name in names]
+    np.testing.assert_array_equal(x, np.array(samples)[:, None] + np.arange(3))
+    assert [["run", "sit", "walk"][label] for label in y] == [
+        ["sit", "run", "run", "run", "walk"][sample] for sample in samples
+    ]
+    same = group[:, None] == group
+    np.testing.assert_array_equal(same, np.equal.outer(*[np.array(samples) // 2] * 2))
+
+
+def test_spellings_of_a_class_are_refused_and_names_do_not_mix_with_numbers(raw, pack, tmp_path):
+    (tmp_path / "all.txt").touch()
+    with pytest.raises(DataFileError, match="classes that differ in their spelling only: 'Run'"):
+        pack("spectra", tmp_path / "all.txt", "--as", "own_spectra.Texts", "--group", "sensor")
+    with pytest.raises(DataFileError, match=r"yielded y = 3.*, and names of classes before"):
+        pack("spectra", tmp_path / "all.txt", "--as", "own_spectra.Mixed")
 
 
 def test_a_mistake_in_the_code_is_no_damage(raw, pack):

@@ -375,8 +375,8 @@ def open_samples(
     else:
         assert config is not None  # of a class, or without a kind
         read = load_data_class(config.target).samples
-    samples = OwnSamples(read, options.sources, damaged)
-    return RawSamples(samples, last_file=samples.last_file)
+    samples = OwnSamples(read, options, damaged)
+    return RawSamples(samples, last_file=samples.last_file, finish=samples.with_class_names)
 
 
 def _provenance(

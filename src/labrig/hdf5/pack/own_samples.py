@@ -4,18 +4,25 @@ import os
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from pkgutil import resolve_name
 from typing import Any, ClassVar, Self
 
+import numpy as np
+
 from ...errors import LabError
 from ...failure import debugging, describe
 from ..file.errors import DataFileError
+from .collect import Field
+from .folders import class_attrs
+from .options import PackOptions
 from .samples import DamagedSamples
 from .sources import Source
 
+LABEL = "y"
 LONGEST_PATH = 4096  # letters; a longer text is no path on Linux
 MISTAKES = (NameError, ImportError)  # of the code: no file is to blame
 
@@ -100,11 +107,11 @@ class OpenedFiles:
 class OwnSamples:
     """The samples that `read` yields of each source, in its split when it names one.
 
-    `current` are those that this process packs at the moment: it tells `reading` of them.
+    A text `y` names a class, a text `name` names the sample. `current` are those that this process packs
+    at the moment: it tells `reading` of them.
 
     Args:
-        read: such as `samples` of a data module's class.
-        sources: none: `read(None)`.
+        read: such as `samples` of a data module's class; without a source it is given None.
     """
 
     current: ClassVar[Self | None] = None
@@ -112,13 +119,16 @@ class OwnSamples:
     def __init__(
         self,
         read: Callable[[Path | None], Iterable[Any]],
-        sources: Sequence[Source],
+        options: PackOptions,
         damaged: DamagedSamples,
     ) -> None:
         self.read = read
-        self.sources = sources
+        self.options = options
+        self.sources = options.sources
         self.damaged = damaged
-        self.opened = OpenedFiles(source.path for source in sources)
+        self.classes: Counter[str] = Counter()  # the texts of y, and how often
+        self.number_of: dict[str, int] = {}  # of each, as they came
+        self.opened = OpenedFiles(source.path for source in options.sources)
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         """Raises DataFileError with the file, when `read` fails at one or yields something else."""
@@ -128,7 +138,8 @@ class OwnSamples:
                 path = source.path if self.sources else None
                 for sample in self.read(path):
                     self._check(sample)
-                    yield sample if source.split is None else sample | {"split": source.split}
+                    given = {} if source.split is None else {"split": source.split}
+                    yield {**self._with_numbers(sample), **given}
         except LabError:
             raise
         except Exception as error:
@@ -162,6 +173,45 @@ class OwnSamples:
                 f"samples() yielded {type(sample).__name__}{self.last_file()}, expected a dict of "
                 'fields such as {"x": array, "y": number}.'
             )
+
+    def _with_numbers(self, sample: Mapping[str, Any]) -> dict[str, Any]:
+        """The sample with a number for the name of its class, its key and its group."""
+        numbers = dict(sample)
+        label = sample.get(LABEL)
+        if isinstance(label, str):
+            self.classes[label] += 1
+            numbers[LABEL] = np.int64(self.number_of.setdefault(label, len(self.number_of)))
+        elif self.classes:
+            raise DataFileError(
+                f"samples() yielded y = {label!r}{self.last_file()}, and names of classes before. Give all "
+                "samples a name, or all a number."
+            )
+        if isinstance(sample.get("name"), str):
+            numbers["key"] = numbers.pop("name")
+        group = self.options.group
+        if group and group in sample and "group" not in sample:
+            numbers["group"] = sample[group]
+            if isinstance(sample[group], str):
+                del numbers[group]
+        return numbers
+
+    def with_class_names(
+        self,
+        fields: Mapping[str, Field],
+        attrs: Mapping[str, Mapping[str, Any]],
+        train: np.ndarray,
+        directory: Path,
+    ) -> tuple[dict[str, Field], dict[str, Mapping[str, Any]]]:
+        """The fields with y in 0..C-1 in the order of the names, which are its attribute; see `RawSamples`."""
+        if not self.classes:
+            return {**fields}, {**attrs}
+        known = self.options.known
+        chosen = self.options.spellings.choose("classes", self.classes, known.classes)
+        names = [chosen.get(name, name) for name in self.classes]
+        classes = known.and_new("y", known.classes, names)
+        numbers = np.array([classes.index(name) for name in names])
+        labels = numbers[np.asarray(fields[LABEL])]
+        return {**fields, LABEL: labels}, {**attrs, **class_attrs(classes)}
 
     def last_file(self) -> str:
         """Such as " (the last file that was opened: raw/a.png)"."""

@@ -177,7 +177,7 @@ class H5DataModule(L.LightningDataModule):
     def samples(cls, source: Path | None) -> Iterator[dict[str, Any]]:
         """Yields what `lab data pack` packs, one sample at a time: {"x": array, "y": number}.
         Further keys are further fields; "split" puts a sample into that split, "group" keeps all
-        samples of one group in one split.
+        samples of one group in one split. A text "y" names a class, and a text "name" the sample.
 
         Raises:
             LabError: the class has none of its own.
