@@ -17,8 +17,11 @@ from labrig.cluster.watch.logs import ask_for_stacks
 from labrig.cluster.watch.queue import standstill
 from labrig.errors import LabError
 from labrig.machine.stop import STACKS_SIGNAL, stacks_on_request
+from labrig.record.files.manifest import listed_files
 from labrig.record.files.process import user
 from labrig.record.read.run import Run
+from labrig.record.write.begin import begin_attempt
+from record_package import create, make_project
 from records import write_record
 from test_cluster_ends import fake  # noqa: F401
 
@@ -89,6 +92,18 @@ def test_a_file_that_nobody_asked_for_is_removed(tmp_path):
     os.kill(os.getpid(), STACKS_SIGNAL)  # nobody listens any more
     with stacks_on_request(tmp_path / "missing" / "stack-0.txt"):
         pass
+
+
+def test_a_file_that_another_process_may_still_remove_is_not_listed(tmp_path):
+    project = make_project(tmp_path / "myproj")
+    run = create(project)
+    attempt = begin_attempt(run, project)
+    for name in ("stack-1.txt", "traceback-1.txt"):
+        (attempt.dir / name).touch()
+    attempt.end("finished")
+    listed = listed_files(run.dir)
+    assert "attempts/1/traceback-1.txt" in listed
+    assert "attempts/1/stack-1.txt" not in listed
 
 
 def write_speed(run_dir, times, silent_s):

@@ -194,7 +194,7 @@ class Attempt:
         end_reserve.unlink(missing_ok=True)
         to_go = [path for path in (summary_reserve, needless) if path and path.exists()]
         end["size_bytes"] = size_of_run(self.run_dir) - sum(map(n_bytes_of, to_go))
-        written = [*LOGS, f"{folder}/*.yaml", f"{folder}/*.txt"]
+        written = [*LOGS, f"{folder}/*.yaml", f"{folder}/traceback*.txt"]
         list_files(self.run_dir, names_in(self.run_dir, written))
         write_listed(self.run_dir, f"{folder}/end.json", end | measured)
         if needless:
