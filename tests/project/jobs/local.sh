@@ -56,11 +56,17 @@ prepare() { # once per node: removes what killed jobs left, then unpacks the fro
     esac
   done
   rm -rf "$NODE_DIR"
-  mkdir -p "$LAB_FROZEN"
-  tar -xmf "$CODE" -C "$LAB_FROZEN"@@{unpack}
+  unpack "$CODE" "$LAB_FROZEN" -m@@{unpack}
   for shared in data runs; do # relative paths to what is large and not frozen stay valid
     [ -e "$LAB_FROZEN/@@{prefix}$shared" ] || ln -s "$PROJECT/$shared" "$LAB_FROZEN/@@{prefix}$shared"
   done
+}
+unpack() { # unpack ARCHIVE DIRECTORY OPTION...; one line where the disk is full, not one of tar for each file
+  local said
+  said=$(mkdir -p "$2" 2>&1 && tar -xf "$1" -C "$2" "${@:3}" 2>&1) && return
+  echo "${SLURMD_NODENAME:-$(hostname -s)} cannot unpack $1 into $2 ($(df -hP "@@{node_local}" | awk 'END {print $4}') free):" \
+    "${said%%$'\n'*}. Another disk: site.node_local" >&2
+  exit 1
 }
 rank() { # one process per task; it ignores the signals until Python listens, so they are sent repeatedly
   trap '' USR1 USR2 TERM
@@ -85,7 +91,14 @@ STEP=""
 REPEATER=""
 MUST_STOP=""
 signal_ranks() { kill -USR2 "$STEP" 2>/dev/null; }
-signal_ranks_repeatedly() { while sleep 10 && signal_ranks; do :; done; }
+ask_stacks() { kill -URG "$STEP" 2>/dev/null && signal_children URG "$STEP"; } # into attempts/N/stack-<rank>.txt
+signal_ranks_repeatedly() {
+  local n=0
+  while sleep 10 && signal_ranks; do
+    n=$((n + 1))
+    [ "$n" != 2 ] || ask_stacks || true # they may hang, and are killed soon
+  done
+}
 forward() {
   MUST_STOP=1
   [ -n "$STEP" ] || return 0
@@ -160,7 +173,7 @@ watch_time() { # the time limit, which nobody else enforces
 on_every_node() { if [ "$NODES" = 1 ]; then "$1"; else (launch 1 "$1"); fi; }
 echo "job $JOB, attempt $LAB_NEXT_ATTEMPT, on $HOSTS, $(date '+%F %T'): $RUN_DIR"
 SECONDS=0 # bash counts them up
-trap 'echo "$? $SECONDS" >"$RUN_DIR/job.code" || true; on_every_node clean || true' EXIT
+trap 'echo "$? $SECONDS" >"$RUN_DIR/job.code" || true; on_every_node clean 2>/dev/null || true; clean' EXIT
 on_every_node prepare
 launch "$TASKS_PER_NODE" rank &
 STEP=$!
