@@ -79,6 +79,7 @@ TYPED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("typed", TYPED)
 def test_a_mistake_on_the_command_line(project, typed):
     args = typed.split(" ") if "{" not in typed else typed.split(" ", 1)

@@ -53,6 +53,7 @@ OTHERS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("other", OTHERS)
 def test_the_best_is_of_the_whole_split(project, capsys, other):
     """new-user 13: @best:val/iou took a fold."""

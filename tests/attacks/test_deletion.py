@@ -74,6 +74,7 @@ def elsewhere(project, tmp_path):
 # Links
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("status", ["failed", "interrupted"])
 def test_the_target_of_a_checkpoints_link_stays(own, tmp_path, capsys, status):
     """g-ckptlink-failed, g2: a run that was received, or whose weights were replaced by a link."""
@@ -117,6 +118,7 @@ def test_a_copied_project_deletes_its_links_and_not_the_weights_of_the_original(
     assert not weights.exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("level", ["trial", "run"])
 def test_a_run_behind_a_link_is_a_colleague_s(own, tmp_path, capsys, level):
     """g-linktrial: runs/theirs leads to a colleague's runs/baseline."""
@@ -161,6 +163,7 @@ def test_hidden_directories_of_others_stay(own, tmp_path, capsys):
     assert all((own.root / "runs" / name / "deep/thesis.tex").exists() for name in NOT_OURS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "kind", ["file", "link", "pre-commit", "file with our name", "link to ours"]
 )
@@ -345,6 +348,7 @@ def test_a_run_that_is_evaluated_stays(own, capsys):
     assert not run.dir.exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("settled", [False, True])
 def test_a_point_that_its_sweep_resumes_stays(own, capsys, settled):
     run = train(own, "interrupted", parent="baseline-62360ed4")

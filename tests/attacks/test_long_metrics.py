@@ -107,6 +107,7 @@ def test_columns_say_what_the_rows_say(tmp_path, seed):
     assert last_metrics(tmp_path).keys() == {"a", "b"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_rows", [0, 1, 30_000])
 def test_parts_of_a_file_lose_no_row(tmp_path, n_rows):
     write_rows(tmp_path, n_rows)

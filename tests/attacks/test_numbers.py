@@ -223,6 +223,7 @@ def prepared(home):
     return Project(home, "myproj")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("typed", "told"),
     [

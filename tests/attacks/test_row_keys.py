@@ -41,6 +41,7 @@ class Steps(L.LightningModule):
         return torch.optim.SGD(self.parameters(), lr=0.1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("place", ["train", "val"])
 def test_a_task_is_told_before_a_row_is_written(home, tmp_path, monkeypatch, name, place):

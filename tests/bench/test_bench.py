@@ -257,6 +257,7 @@ def test_a_run_shows_the_forecast_of_its_bench(slow):
     assert last(slow)["attempts"][0]["start"]["forecast"] is None, "not benched with these settings"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "message"),
     [

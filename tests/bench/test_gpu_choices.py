@@ -68,6 +68,7 @@ def test_a_part_of_a_gpu_has_its_share_of_the_peak():
     assert peak_tflops("NVIDIA H100 80GB HBM3 MIG 3g.40gb", "32-true") == 495 * 3 / 7
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("build", "driver", "text"),
     [

@@ -81,6 +81,7 @@ def test_without_an_answer_the_heartbeat_counts(lab):
     assert "cannot be cancelled from here" in lab("cancel", "20261120-190004", rc=2)
 
 
+@pytest.mark.slow
 def test_a_cold_listing_with_a_job_to_ask_about_imports_nothing_heavy(lab):
     lab.fake("squeue", SQUEUE)
     make_run(lab, 1, {"id": "11"}, starts=True)

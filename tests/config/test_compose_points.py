@@ -65,12 +65,14 @@ def test_points_are_those_that_hydra_composes(tmp_path, typed):
         assert made.yaml == expected.yaml
 
 
+@pytest.mark.slow
 def test_a_directory_that_depends_on_a_value(tmp_path):
     tree = tree_in(tmp_path, "paths: {scratch: '/scratch/${seed}'}\n")
     for made, expected in composed_twice(tree, ["trial=wide", "seed=1,2"]):
         assert made == expected
 
 
+@pytest.mark.slow
 def test_a_long_list_asks_hydra_once(tmp_path, monkeypatch):
     tree = tree_in(tmp_path)
     asked = []

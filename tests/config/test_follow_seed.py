@@ -23,6 +23,7 @@ def told_by_check(project, capsys, *overrides):
     return capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_a_data_yaml_without_a_seed_follows_the_seed_of_the_run(project, capsys):
     """new-user-2: 0.7612 twice, every digit equal, for two seeds."""
     for seed in (0, 7):
@@ -61,6 +62,7 @@ def test_a_seed_of_a_class_of_ones_own_may_mean_something_else(project, capsys):
     assert "data.seed is left open, and Own takes its default, which does not follow seed" in told
 
 
+@pytest.mark.slow
 def test_nothing_is_said_where_every_seed_follows(own_project, capsys):
     project = work_on(Project(own_project, "myproj"))
     assert told_by_check(project, capsys) == "ok  baseline: keys, targets and arguments\n"
@@ -80,6 +82,7 @@ def test_a_class_that_passes_no_seed_on_is_named():
     assert describe_seed_of_data(object(), seed=3) == []
 
 
+@pytest.mark.slow
 def test_a_typed_seed_is_no_obstacle_to_the_check(project, capsys):
     assert "does not follow" not in told_by_check(project, capsys, "seed=3")
     assert "data.seed=4 does not follow" in told_by_check(project, capsys, "seed=3", "data.seed=4")

@@ -140,6 +140,7 @@ _lab
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("shell", "options", "program"),
     [("zsh", ["-f"], COMPLETE_IN_ZSH), ("fish", ["--no-config"], COMPLETE_IN_FISH)],

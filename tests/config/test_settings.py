@@ -227,6 +227,7 @@ def test_precision(home, precision, dtype):
     assert training.witness.output_dtype == dtype
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fused", [True, False])
 @pytest.mark.parametrize("precision", ["32-true", "bf16-mixed"])
 def test_a_clipped_step_is_as_long_as_the_limit(home, precision, fused):

@@ -43,6 +43,7 @@ def test_without_it_the_bits_are_others(home, tmp_path, script):
     assert lab.losses != script.losses
 
 
+@pytest.mark.slow
 def test_a_data_module_of_ones_own_says_it_by_an_attribute(home, tmp_path, script):
     file = home / "src/myproj/conf/data/arrays.yaml"
     file.write_text(f"_target_: shapes.dropout.Arrays\npath: {home}/data/digits.h5\n")
@@ -53,6 +54,7 @@ def test_a_data_module_of_ones_own_says_it_by_an_attribute(home, tmp_path, scrip
     assert lab.losses != script.losses
 
 
+@pytest.mark.slow
 def test_a_resumed_run_says_that_it_is_not_exact(home, tmp_path):
     resumed = attempts(home, tmp_path, *SETTINGS, stops=["train:30"])
     assert resumed.start["exact"] is False

@@ -37,6 +37,7 @@ INEXACT = {
 STOPS = {name: ["train:5", "train:13" if name == "boxes" else "train:19"] for name in SHAPES}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SHAPES)
 def test_it_trains_as_by_plain_lightning(home, tmp_path, name):
     plain = by_lightning(SHAPES[name])

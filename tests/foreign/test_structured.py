@@ -81,6 +81,7 @@ def test_a_stop_in_mid_epoch_changes_no_number(structured, tmp_path):
     assert whole.differences(parts) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("setting", "said"),
     [

@@ -28,6 +28,7 @@ def indices_of(order, epoch, position=0):
     return [index for batch in order.batches(epoch, position) for index in batch.indices.tolist()]
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None)
 @given(**SIZES, world_size=st.integers(1, 4), drop_last=st.booleans())
 def test_each_sample_comes_once_and_the_ranks_divide_the_order_of_one(

@@ -86,6 +86,7 @@ def module_of(file, **settings):
     return H5DataModule(str(file), batch_size=8, **settings)
 
 
+@pytest.mark.slow
 def test_a_resume_goes_on_in_the_order_of_its_checkpoint(file, capsys):
     whole = [y.tolist() for _, y in module_of(file, order="lengths").loader("train", True)]
     begun = module_of(file, order="lengths").loader("train", shuffle=True)

@@ -254,6 +254,7 @@ def test_memory_does_not_grow_with_the_source(tmp_path):
     assert (tmp_path / "a.h5").stat().st_size > 2.5 * extra_bytes
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
 def test_an_interrupted_packing_leaves_nothing_under_the_name(tmp_path, how):
     with start("pack_many", tmp_path / "a.h5", 10**6, 1 << 30) as process:

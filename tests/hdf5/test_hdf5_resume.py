@@ -82,6 +82,7 @@ def test_an_epoch_is_every_sample_once_in_its_own_order(whole):
 STOPS = (1, 7, STEPS - 1, STEPS, STEPS + 1, 2 * STEPS + 5, -1, -2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("stop_after", "num_workers"),
     [

@@ -42,6 +42,7 @@ def files(draw):
     return fields, splits
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(files())
 def test_what_is_written_is_read(tmp_path_factory, file):

@@ -33,6 +33,7 @@ def batches(dataset, epoch=0, position=0, rank=0, world_size=1, batch_size=12, s
     return [dataset.__getitems__(batch) for batch in order.batches(epoch, position)]
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(window=st.integers(1, 61), seed=st.integers(0, 99), epoch=st.integers(0, 3))
 def test_no_window_crosses_an_edge_of_a_sample_or_a_split(file, window, seed, epoch):

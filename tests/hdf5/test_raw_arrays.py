@@ -172,6 +172,7 @@ STORED = [
 ]
 
 
+@pytest.mark.slow
 @ONCE
 @given(
     dtype=st.sampled_from([*TYPES, "?"]),
@@ -200,6 +201,7 @@ def test_any_hdf5_file(tmp_path_factory, pack, dtype, how, user_block, libver, l
     assert is_packed(pack, folder / "a.h5", expected)
 
 
+@pytest.mark.slow
 @ONCE
 @given(
     dtype=st.sampled_from([*TYPES, "?"]),

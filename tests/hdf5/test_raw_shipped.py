@@ -123,6 +123,7 @@ ARRAYS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", [p for p in ARRAYS if p.stat().st_size < 3e6], ids=name_of)
 def test_arrays_of_scipy_and_others(tmp_path, pack, path):
     with warnings.catch_warnings():

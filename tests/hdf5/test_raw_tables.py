@@ -300,6 +300,7 @@ COLUMN = st.one_of(
 )
 
 
+@pytest.mark.slow
 @settings(
     max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )

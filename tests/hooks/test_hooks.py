@@ -64,6 +64,7 @@ def committing(own_project):
     return commit
 
 
+@pytest.mark.slow
 def test_first_code_of_a_student_is_repaired_and_passes_the_second_time(own_project, committing):
     path = own_project / "src/myproj/net.py"
     path.write_text(STUDENT)
@@ -101,6 +102,7 @@ def test_mistakes_are_still_found(own_project):
 CONFLICT = "one\n<<<<<<< before updating\ntwo\n=======\nthree\n>>>>>>> after updating\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", ["Makefile", "README.md", "notes.txt", "src/myproj/conf/x.yaml", "a b.toml"]
 )

@@ -13,6 +13,7 @@ def own(with_extra, tmp_path):
     return shutil.copytree(with_extra, tmp_path / "myproj", symlinks=True)
 
 
+@pytest.mark.slow
 def test_the_code_that_was_frozen_is_complete(own):
     assert run_program(own) == ""
     assert start_of(own)["code"]["complete"] is True

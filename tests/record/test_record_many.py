@@ -102,6 +102,7 @@ def test_filter_and_sort(runs, place):
     assert find_run([runs], "@best:val/loss").id == best[0]["run_id"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("harm", ["garbage", "cut", "one bit", "older", "read-only", "no place"])
 def test_any_harm_to_the_cache_changes_nothing(tmp_path, place, monkeypatch, harm):
     runs = tmp_path / "runs"

@@ -38,6 +38,7 @@ def test_a_run_that_is_running_is_not_completed(project):
     assert not (run.dir / "summary.json").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("edited", [False, True])
 def test_an_edit_while_a_run_lay_dead_is_seen(project, edited):
     """N-b-metricsedit."""

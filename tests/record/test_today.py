@@ -79,6 +79,7 @@ def test_a_trial_that_is_gone_is_named_with_what_to_type(project):
     require_own_code(create(project), project)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["resume", "eval"])
 def test_a_run_of_a_renamed_trial_continues_with_its_own_code(
     project, monkeypatch, capsys, command

@@ -28,6 +28,7 @@ def assert_fits(error):
     assert len(str(error).partition(": ")[2]) <= 80, error
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", PLAIN_LINES)
 def test_any_line_of_text_survives(render_answers, tmp_path, text):
     folder = render_answers(tmp_path / "p", project_name=text, description=text, author=text)

@@ -75,6 +75,7 @@ def test_a_user_without_name_and_language(template, tmp_path):
     assert shows_settings(tmp_path / "nets", variables={"LC_ALL": "C"}, umask=0o077)
 
 
+@pytest.mark.slow
 def test_without_git(template, tmp_path):
     tools = tmp_path / "tools"
     tools.mkdir()

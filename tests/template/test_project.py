@@ -71,6 +71,7 @@ def check(project, rc=0):
     return call(project, "pre-commit", "run", "lab", "--all-files", rc=rc)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [0, 1, 3])
 def test_contracts_hold_for_any_number_of_trials(own_project, number):
     shutil.rmtree(own_project / "src/myproj/trials/baseline")
@@ -97,6 +98,7 @@ def test_a_trial_that_no_contract_sees_is_stopped(own_project):
     assert "trials/wide/__init__.py" in check(own_project, rc=1)
 
 
+@pytest.mark.slow
 def test_a_large_file_is_stopped(own_project):
     (own_project / "scan.bin").write_bytes(bytes(1_000_000))
     assert "Passed" in check(own_project)

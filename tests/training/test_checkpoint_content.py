@@ -143,6 +143,7 @@ def test_a_checkpoint_of_an_optimizer_with_lists_is_written(home):
     assert content["optimizer_states"][0]["param_groups"][0]["betas"] == [0.9, 0.99]
 
 
+@pytest.mark.slow
 def test_checkpoints_of_steps_stay_and_change_no_number(home, tmp_path):
     """Each holds what a training of so many optimizer steps ends with."""
     settings = ("trainer.accumulate_grad_batches=2", "schedule=constant")

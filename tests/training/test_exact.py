@@ -56,6 +56,7 @@ WITH_MARKS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", WITH_MARKS)
 def test_a_stop_changes_nothing(home, tmp_path, case):
     settings, runs = CASES[case]
@@ -99,6 +100,7 @@ def test_the_record_says_when_an_attempt_may_not_be_exact(home, tmp_path, capsys
     assert said in line
 
 
+@pytest.mark.slow
 def test_a_longer_run_with_a_schedule_of_the_old_length_is_refused(home, tmp_path):
     settings = ("trainer.limit_train_batches=4", "schedule=onecycle", "optimizer=sgd")
     attempt(home, tmp_path, *settings, "trainer.max_epochs=2", stop="train:5")
@@ -106,6 +108,7 @@ def test_a_longer_run_with_a_schedule_of_the_old_length_is_refused(home, tmp_pat
         attempt(home, tmp_path, *settings, "trainer.max_epochs=4")
 
 
+@pytest.mark.slow
 def test_a_longer_run_along_a_closed_form_says_that_its_curve_is_another(home, tmp_path):
     settings = ("trainer.limit_train_batches=4", "schedule=cosine")
     attempt(home, tmp_path, *settings, "trainer.max_epochs=2")
@@ -165,6 +168,7 @@ class ByHand(Tutorial):
         return torch.optim.SGD(self.parameters(), lr=0.1)
 
 
+@pytest.mark.slow
 def test_a_stop_waits_for_gradients_that_a_task_accumulates_by_hand(home, tmp_path):
     settings = ("trainer.max_epochs=1", "task._target_=test_exact.ByHand")
     whole = attempt(home, tmp_path / "whole", *settings)

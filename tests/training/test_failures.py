@@ -157,6 +157,7 @@ def test_the_debugger_shows_the_line_after_the_error(home, failing):
     assert f"trials/{trial}/model.py(6)__init__()\n-> super().__init__(); nowhere" in done.stdout
 
 
+@pytest.mark.slow
 def test_lab_eval_and_bench_end_in_two_lines_too(home, failing):
     trial = failing("nn.Linear(64", "nn.Linear(65")
     output = call(home, "lab", "bench", f"trial={trial}", *SHORT, rc=1)

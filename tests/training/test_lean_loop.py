@@ -231,6 +231,7 @@ STOCK = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", STOCK)
 @pytest.mark.parametrize("task_class", [TaskWithSchedules, TaskWithNorm])
 def test_callbacks_see_the_same(name, task_class):
@@ -238,6 +239,7 @@ def test_callbacks_see_the_same(name, task_class):
     assert lean == lightnings
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("every", [3, 8, 11])
 @pytest.mark.parametrize("task_class", [TaskWithSchedules, TaskThatLogs, TaskWithHooks])
 def test_a_resumed_training_is_the_same(tmp_path, every, task_class):

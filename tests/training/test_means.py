@@ -227,6 +227,7 @@ def expected(batches, stage, names):
 CASES = [(seed, loaders, 1) for seed in range(8) for loaders in (1, 3, None)]
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(("seed", "loaders", "n_processes"), [*CASES, (3, 1, 2), (4, 2, 2)])
 def test_each_mean_is_over_the_samples_that_had_it(tmp_path, seed, loaders, n_processes):

@@ -62,6 +62,7 @@ def profiled(home):
     return said, {kind: file.parent for kind, (file,) in files.items()}
 
 
+@pytest.mark.slow
 def test_each_says_where_its_file_is_and_how_to_open_it(profiled):
     said, folders = profiled
     for kind, folder in folders.items():

@@ -44,6 +44,7 @@ def own(tmp_path_factory):
     return folder
 
 
+@pytest.mark.slow
 def test_a_program_is_recorded(own):
     said = call(own, "lab", "train", *SHORT, "logger=csv", "--why", "because")
     assert "finished  log_likelihood -" in said

@@ -129,6 +129,7 @@ def report(folder):
     return json.loads(Path(last(folder)["run_dir"], "attempts/1/program.json").read_text())
 
 
+@pytest.mark.slow
 def test_only_what_is_given_is_passed(own, tmp_path):
     config = tmp_path / "cfg.yaml"
     config.write_text("batch_size: 64\nlr: 0.05\nmixup: 0.2\n")
@@ -144,6 +145,7 @@ def test_only_what_is_given_is_passed(own, tmp_path):
     assert parsed.items() <= (had(plain) | {"config": str(config)}).items()
 
 
+@pytest.mark.slow
 def test_an_option_is_written_as_its_kind_wants(own):
     given = (
         "args.milestones=[5,9]",
@@ -169,6 +171,7 @@ def test_an_option_is_written_as_its_kind_wants(own):
     assert "trainer.max_epochs has no effect on a script" in said
 
 
+@pytest.mark.slow
 def test_the_seed_seeds(own):
     seen = []
     for seed in (3, 3, 4):
@@ -184,6 +187,7 @@ def test_the_seed_seeds(own):
     assert "src/myproj/trials/draws/train.py" in attempt["code"]["used"]
 
 
+@pytest.mark.slow
 def test_a_module_runs_as_python_m_does(own):
     call(own, "lab", "train", "trial=module")
     assert last(own)["metrics"] == {"x": 4}
@@ -249,6 +253,7 @@ def test_several_devices_are_several_processes(own):
     assert "trainer.devices=2" in said
 
 
+@pytest.mark.slow
 def test_it_is_checked(own):
     assert "ok  options" in call(own, "lab", "check", "trial=options")
     said = call(own, "lab", "check", "trial=options", "program=gone.py", rc=2)

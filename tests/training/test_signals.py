@@ -92,6 +92,7 @@ def is_left(group):
     return False
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("signal_name", "version"),
     [

@@ -67,6 +67,7 @@ def test_each_is_tried():
     assert tried | elsewhere | NOT_TRIED == set(stock.__all__)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "kind",
     [pytest.param(kind, marks=[pytest.mark.slow] * (kind in LONGEST)) for kind in TOGETHER],
@@ -112,6 +113,7 @@ def test_ready_callbacks_are_chosen_by_name(home):
     assert "ema" in said
 
 
+@pytest.mark.slow
 def test_own_checkpoints_are_written_where_they_belong(home, tmp_path):
     elsewhere = tmp_path / "not" / "there" / "yet"
     keep = "+callbacks.keep={_target_: lightning.pytorch.callbacks.ModelCheckpoint, save_top_k: -1, save_last: true}"
@@ -140,6 +142,7 @@ def test_own_checkpoints_are_written_where_they_belong(home, tmp_path):
     assert names == ["best.ckpt", "keep", "last.ckpt", "previous.ckpt"]
 
 
+@pytest.mark.slow
 def test_a_disk_that_takes_no_own_checkpoint_is_reported(home, tmp_path):
     (tmp_path / "file").touch()
     keep = f"+callbacks.keep={{_target_: lightning.pytorch.callbacks.ModelCheckpoint, dirpath: {tmp_path}/file/below}}"

@@ -39,6 +39,7 @@ class FirstIsBest(L.LightningModule):
         return torch.optim.SGD(self.parameters(), lr=0.1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("settings", "weights", "acc"),
     [

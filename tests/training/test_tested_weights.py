@@ -88,6 +88,7 @@ def evaluated(home, folder, *settings):
     return evaluate(project, config, FolderOfRun(folder), "last", None, None).metrics
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_was_tested_is_in_the_last_checkpoint(home, tmp_path, capsys, kind):
     settings = (*EPOCHS, *AT_THE_END[kind])

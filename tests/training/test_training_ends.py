@@ -62,6 +62,7 @@ def test_a_finished_run_can_be_extended_but_not_changed(home):
     assert "cannot change within a run" in said
 
 
+@pytest.mark.slow
 def test_resuming_twice_equals_training_at_once(home):
     settings = ("trial=baseline", "trainer=cpu", "trainer.threads=1", "schedule=constant")
     call(home, "lab", "train", *settings, "trainer.max_epochs=3")
@@ -89,6 +90,7 @@ class Slow(L.Callback):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("in_a_job", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_a_run_that_is_stopped_in_its_validation_loses_nothing(home, in_a_job):
     """The weights are those of a run that was never stopped, although dropout draws from the random generator."""

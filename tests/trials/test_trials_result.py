@@ -9,6 +9,7 @@ from record_package import call, make_project, train
 CELL = re.compile(r"\d[\d.]* ± [\d.]+")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("second", "bold"), [((0.8, 0.83, 0.8), ["0.510 ± 0.010"]), ((0.8, 0.3, 0.6), [])]
 )

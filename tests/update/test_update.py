@@ -119,6 +119,7 @@ def test_the_rules_find_what_an_update_may_do_wrong(old, fresh):
     ] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("life", ["nothing", "a_large_life"])
 def test_an_update_that_only_brings_a_library_touches_two_files(tmp_path, life):
     template = copy_template(tmp_path / "template")
