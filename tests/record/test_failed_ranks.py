@@ -3,6 +3,7 @@
 import platform
 
 import pytest
+from labrig.machine.ranks import rank_of_process
 from labrig.record.write import failed_ranks, nodes
 from labrig.record.write.attempt import describe_exception
 from labrig.record.write.begin import begin_attempt
@@ -70,3 +71,12 @@ def test_other_versions_and_gpus_of_a_node_are_lines_of_the_record(attempt, monk
     ]
     start = nodes.read_advisory(attempt.dir / "start.json")
     assert start["environment_differences"] == lines
+
+
+def test_a_process_that_lightning_started_has_its_own_rank():
+    """Its launcher says LOCAL_RANK alone; one that says more is believed."""
+    of_torchrun = {"TORCHELASTIC_RUN_ID": "1", "RANK": "5", "WORLD_SIZE": "8", "LOCAL_RANK": "1"}
+    of_torchrun |= {"LOCAL_WORLD_SIZE": "4", "GROUP_RANK": "1", "MASTER_ADDR": "c1"}
+    assert rank_of_process({"LOCAL_RANK": "1"}) == 1
+    assert rank_of_process({}) == 0
+    assert rank_of_process(of_torchrun) == 5

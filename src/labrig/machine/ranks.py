@@ -145,6 +145,12 @@ def discover(environ: Mapping[str, str] = os.environ) -> Ranks:
     )
 
 
+def rank_of_process(environ: Mapping[str, str] = os.environ) -> int:
+    """The rank of this process, also of one that Lightning itself started on this machine."""
+    ranks = discover(environ)
+    return int(environ.get("LOCAL_RANK", 0)) if ranks.source == "single" else ranks.rank
+
+
 def _started(launcher: Launcher, environ: Mapping[str, str]) -> bool:
     """Whether this launcher started the process."""
     if launcher.name == "torchrun":

@@ -23,7 +23,14 @@ from ...config.resolve import load_variables, resolve
 from ...errors import Failed, LabError
 from ...failure import debugging, describe, shown_path
 from ...hdf5.file.find import require_data_files
-from ...machine.ranks import discover, hear_first_rank, leave_group, store_of, tell_other_ranks
+from ...machine.ranks import (
+    discover,
+    hear_first_rank,
+    leave_group,
+    rank_of_process,
+    store_of,
+    tell_other_ranks,
+)
 from ...machine.stop import STACKS, stacks_on_request
 from ...project import Project, this_project
 from ...record.files.atomic import write_file
@@ -272,7 +279,7 @@ def join_attempt() -> int:
     except BaseException as error:
         if status_for(error) != "failed":
             raise
-        rank = discover().rank
+        rank = rank_of_process()
         file = note_failure(run.dir, attempt, rank, platform.node(), error)
         if debugging():
             raise
@@ -284,7 +291,7 @@ def join_attempt() -> int:
 
 def call_train(config: DictConfig, run: Run, recording: Recording) -> None:
     """Calls `train` of the project's train.py, which imports torch; or the program of the trial."""
-    stacks = STACKS.format(rank=discover().rank)
+    stacks = STACKS.format(rank=rank_of_process())
     with stacks_on_request(run.dir / "attempts" / str(recording.n) / stacks):
         train_or_program(config, run, recording)
 
