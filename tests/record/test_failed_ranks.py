@@ -76,7 +76,12 @@ def test_other_versions_and_gpus_of_a_node_are_lines_of_the_record(attempt, monk
 def test_a_process_that_lightning_started_has_its_own_rank():
     """Its launcher says LOCAL_RANK alone; one that says more is believed."""
     of_torchrun = {"TORCHELASTIC_RUN_ID": "1", "RANK": "5", "WORLD_SIZE": "8", "LOCAL_RANK": "1"}
-    of_torchrun |= {"LOCAL_WORLD_SIZE": "4", "GROUP_RANK": "1", "MASTER_ADDR": "c1"}
+    of_torchrun |= {
+        "LOCAL_WORLD_SIZE": "4",
+        "GROUP_RANK": "1",
+        "MASTER_ADDR": "c1",
+        "MASTER_PORT": "1",
+    }
     assert rank_of_process({"LOCAL_RANK": "1"}) == 1
     assert rank_of_process({}) == 0
     assert rank_of_process(of_torchrun) == 5
