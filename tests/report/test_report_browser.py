@@ -329,10 +329,7 @@ def test_the_picture_of_the_page_on_the_report(browser, harmless, request):
     expect(page.locator("#runs tbody tr[data-run]")).to_have_count(9)
     if request.config.getoption("--regenerate"):
         with Image.open(io.BytesIO(page.screenshot())) as screenshot:
-            few = screenshot.convert("RGB").quantize(
-                6, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE
-            )
-            few.save(PICTURE, optimize=True)
+            screenshot.quantize(64, dither=Image.Dither.NONE).save(PICTURE, optimize=True)
     page.goto(PICTURE.as_uri())
     size = page.evaluate("[document.images[0].naturalWidth, document.images[0].naturalHeight]")
     assert size == [DESKTOP["width"], DESKTOP["height"]]
