@@ -72,10 +72,10 @@ MUTATIONS = [
     ),
     Mutation(
         100,
-        "the doctor prints no version of NumPy",
+        "the doctor does not say which BLAS NumPy has",
         "cluster/doctor/checks.py",
-        "NumPy {numpy.__version__}",
-        "NumPy ?",
+        "NumPy {numpy.__version__} ({numpy_blas})",
+        "NumPy {numpy.__version__} (?)",
         "tests/cluster/test_cluster_doctor.py::test_the_doctor_examines_this_machine",
     ),
     Mutation(

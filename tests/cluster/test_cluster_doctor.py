@@ -77,6 +77,7 @@ def test_the_doctor_examines_this_machine(lab):
     versions = {"torch": version("torch"), "NumPy": version("numpy"), "Python": python}
     for name, number in versions.items():
         assert re.search(rf"{name}\b.*{re.escape(number)}", output), name
+    assert re.search(r"torch \S+ \((no )?MKL\),\s+NumPy \S+ \([^)]*(blas|mkl|accelerate)", output)
     for fact in (
         "cores",
         "MKL",

@@ -1,6 +1,7 @@
 """`lab runs archive`: runs as one file, which another machine verifies and reproduces from."""
 
 import hashlib
+import io
 import json
 import os
 import shutil
@@ -9,12 +10,14 @@ import zipfile
 
 import pytest
 from labrig.errors import Failed, LabError, Refused
+from labrig.record.keep.archive import ArchivedFile, write_archive
 from labrig.record.write.begin import begin_attempt
 from labrig.version import __version__
 from record_package import call, create, make_project, train
 from repositories import git
 from reproduction import add_data, lab
 from reproduction import make_project as make_trained_project
+from tqdm import tqdm
 
 BITWISE = "bitwise: metrics are identical"
 
@@ -54,6 +57,19 @@ def change(file, name, content):
     with zipfile.ZipFile(file, "w") as after:
         for entry, data in (contents | {path: content}).items():
             after.writestr(entry, data)
+
+
+def test_a_bar_counts_every_byte(tmp_path, monkeypatch):
+    bars = []
+
+    def shown(*args):
+        bars.append(tqdm(total=args[1], file=io.StringIO()))
+        return bars[0]
+
+    monkeypatch.setattr("labrig.record.keep.archive.byte_progress", shown)
+    (tmp_path / "best.ckpt").write_bytes(b"x" * 1000)
+    write_archive(tmp_path / "a.zip", [ArchivedFile(tmp_path / "best.ckpt", "best.ckpt")])
+    assert (bars[0].n, bars[0].total) == (1000, 1000)
 
 
 @pytest.mark.slow

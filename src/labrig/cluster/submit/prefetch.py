@@ -73,7 +73,7 @@ def fetch_raw_data(point: Composition) -> None:
     """Downloads the raw data of the address in the data set's settings, if there is one."""
     section = plain_values(point.config).get("data")
     if isinstance(section, dict) and section.get("url"):
-        from ...hdf5.pack.fetch import fetch_raw  # the light labrig lacks tqdm
+        from ...hdf5.pack.fetch import fetch_raw
 
         print(f"raw data: {fetch_raw(section)}")
 

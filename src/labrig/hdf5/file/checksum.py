@@ -8,10 +8,10 @@ from typing import NotRequired, TypedDict
 import numpy as np
 from tqdm import tqdm
 
+from ...machine.progress import byte_progress
 from .attributes import meaning_lines
 from .errors import damaged
 from .layout import BLOCK_BYTES, OFFSETS, Array, Layout, read_layout
-from .progress import byte_progress
 from .version_cache import keep_hash, read_hash, version_key
 
 

@@ -17,6 +17,7 @@ import numpy as np
 from ...config.targets import Definition
 from ...errors import LabError
 from ...machine.counted import counted
+from ...machine.progress import count_progress
 from ...plugins import load_plugin, origin_of
 from ...project import LIBRARY, Project
 from ..file.atomic_file import temporary_directory_next_to
@@ -36,7 +37,6 @@ from ..file.info import print_categories, print_classes, print_content, print_pr
 from ..file.joined import read_layouts
 from ..file.keep import refuse_foreign
 from ..file.layout import GROUP, read_layout
-from ..file.progress import sample_progress
 from .arrays import Parts, join_parts, open_arrays
 from .collect import Field, collect_fields, count_samples
 from .data_yaml import (
@@ -328,7 +328,7 @@ def _collect(
     fields = collect_fields(
         target,
         directory,
-        sample_progress(f"reading {options.name}", raw.samples),
+        count_progress(f"reading {options.name}", raw.samples, "sample"),
         on_sample=splitter.add,
         ragged=[*is_ragged, *options.known.ragged],
         last_file=raw.last_file,

@@ -15,12 +15,12 @@ from typing import IO, Any
 from urllib.parse import unquote, urlsplit
 
 from ...errors import Failed, LabError
+from ...machine.progress import byte_progress
 from ...project import this_project
 from ...record.files.forms import FileName, Sha256, problem_in
 from ..file.atomic_file import explain_write_errors, publish
 from ..file.find import writable_directory
 from ..file.part import one_at_a_time, open_part, read_blocks
-from ..file.progress import byte_progress
 from ..file.version_cache import keep_hash, read_hash, version_key
 
 RAW = "raw"  # below a directory of paths.data

@@ -12,12 +12,12 @@ import numpy as np
 from tqdm import tqdm
 
 from ...machine.disk import create_striped, require_free_space
+from ...machine.progress import byte_progress
 from ..file.atomic_file import explain_write_errors, publish, temporary_directory_next_to
 from ..file.attributes import COMPLETE, HASH, seal_of, storable
 from ..file.errors import DataFileError
 from ..file.keep import keep_if_used, refuse_foreign
 from ..file.layout import FORMAT, VERSION, read_layout
-from ..file.progress import byte_progress
 from .collect import Column, Field, RaggedField, columns_of, count_samples
 from .findings import Findings
 from .split import check_splits

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import hashlib
 import os
 import tempfile
 import time
@@ -12,8 +13,11 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 
+from tqdm import tqdm
+
 from ...errors import LabError
 from ...machine.counted import counted
+from ...machine.progress import byte_progress
 from ...machine.secrets import find_tokens, known_secrets, refuse_tokens
 from ...machine.terminal import printable
 from ...project import Project
@@ -38,7 +42,7 @@ from ..write.weights_place import own_place
 from .annotate import note_named
 from .archive_check import MANIFEST
 from .archive_crate import format_crate, format_readme
-from .contents import blocks_of, holds_any, holds_unread
+from .contents import BLOCK_BYTES, blocks_of, holds_any, holds_unread
 
 CRATE = "ro-crate-metadata.json"
 README = "README.md"
@@ -309,17 +313,33 @@ def write_archive(file: Path, files: list[ArchivedFile]) -> None:
     """Writes the zip file under a temporary name, then renames it."""
     temporary = file.with_name(f".{file.name}.{os.getpid()}")
     top = file.stem
+    n_bytes = sum(each.source.stat().st_size for each in files)
     try:
-        with zipfile.ZipFile(temporary, "w", zipfile.ZIP_DEFLATED) as archive:
+        with (
+            byte_progress(f"writing {file.name}", n_bytes) as bar,
+            zipfile.ZipFile(temporary, "w", zipfile.ZIP_DEFLATED) as archive,
+        ):
             lines = []
             for each in files:
-                is_stored = each.source.suffix in STORED
-                method = zipfile.ZIP_STORED if is_stored else zipfile.ZIP_DEFLATED
-                archive.write(each.source, f"{top}/{each.path}", compress_type=method)
-                lines.append(f"{sha256(each.source)}  {each.path}")
+                found = add_file(archive, each.source, f"{top}/{each.path}", bar)
+                lines.append(f"{found}  {each.path}")
             archive.writestr(f"{top}/{MANIFEST}", "\n".join([*lines, ""]))
         with open(temporary, "rb") as written:
             os.fsync(written.fileno())
         os.replace(temporary, file)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def add_file(archive: zipfile.ZipFile, source: Path, path: str, bar: tqdm) -> str:
+    """Writes a file into a zip file as `path`. Returns: the sha256 of what was written."""
+    member = zipfile.ZipInfo.from_file(source, path)
+    is_stored = source.suffix in STORED
+    member.compress_type = zipfile.ZIP_STORED if is_stored else zipfile.ZIP_DEFLATED
+    hashed = hashlib.sha256()
+    with open(source, "rb") as file, archive.open(member, "w") as written:
+        while block := file.read(BLOCK_BYTES):
+            written.write(block)
+            hashed.update(block)
+            bar.update(len(block))
+    return hashed.hexdigest()

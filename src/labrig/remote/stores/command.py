@@ -26,6 +26,7 @@ from ...hdf5.file.find import (
     writable_directory,
 )
 from ...hdf5.file.part import continue_at, open_part, read_blocks
+from ...machine.progress import byte_progress
 from ...machine.terminal import printable
 from ...machine.text_table import TextColumn, text_table
 from ...project import Project, read_yaml
@@ -100,7 +101,7 @@ def push_command(project: Project, args: list[str]) -> None:
                 continue
             pushed.add(sha256)
             file = f"{sha256}-{options.name}.h5"
-            with byte_bar(f"pushing {path.name}", path.stat().st_size) as bar:
+            with byte_progress(f"pushing {path.name}", path.stat().st_size) as bar:
                 store.push(path, file, bar.update)
             print(f"{place}: {file}")
     note_place(project, stored)
@@ -138,12 +139,6 @@ def name_below(project: Project, file: Path, name: str) -> str:
 def typed(place: str | None) -> Any:
     """A place as it was typed, or None; a folder counts from the current directory."""
     return place if place is None or "://" in place else os.path.abspath(place)
-
-
-def byte_bar(description: str, n_bytes: int) -> Any:
-    from ...hdf5.file.progress import byte_progress
-
-    return byte_progress(description, n_bytes)
 
 
 def note_place(project: Project, stored: StoredData) -> None:
@@ -355,7 +350,7 @@ def fetch(store: Store, found: StoredFile, target: Path, opened: ExitStack) -> P
     copy = opened.enter_context(open_part(part))
     start = continue_at(copy, found.size_bytes)
     require_free_space(target.parent, found.size_bytes - start)
-    with byte_bar(f"fetching {target.name}", found.size_bytes) as bar:
+    with byte_progress(f"fetching {target.name}", found.size_bytes) as bar:
         bar.update(start)
         with store.open(found.file, start) as stream:
             for block in read_blocks(stream):

@@ -19,6 +19,6 @@ def byte_progress(description: str, n_bytes: int | None) -> tqdm:
     )
 
 
-def sample_progress(description: str, samples: Iterable[Any]) -> tqdm:
-    """The same samples, counted while they are read."""
-    return tqdm(samples, description, unit=" samples", mininterval=1, leave=False, disable=None)
+def count_progress(description: str, items: Iterable[Any], unit: str) -> Iterable[Any]:
+    """The same items, counted while they are worked on."""
+    return tqdm(items, description, unit=f" {unit}s", mininterval=1, leave=False, disable=None)
