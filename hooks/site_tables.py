@@ -23,7 +23,7 @@ HEAD = """\
 
 Written by `hooks/site_tables.py` from the profiles in `src/labrig/conf/site/`;
 `lab site show NAME` prints one. Each fact has a mark and a source: **V** run, or read in source · **D** documented ·
-**U** seen only in users' job scripts · **?** unconfirmed. Facts without a mark are labrig's choice.
+**U** seen only in users' job scripts · **?** unconfirmed. What labrig chose itself is not in the tables.
 **Nobody on the project can log in to the centres**: look at `lab submit --dry-run` first, and correct a copy in
 `conf/site/` of your project.
 """
@@ -58,14 +58,14 @@ def section(path: Path) -> str:
         if key not in profile:
             continue
         mark, source = marks.get(key, ("", ""))
-        lines.append(f"{key} | `{inline(profile[key])}` | {mark} | {source}")
+        if mark:
+            lines.append(f"{key} | `{inline(profile[key])}` | {mark} | {source}")
         inner = {name: mark for name, mark in marks.items() if name.startswith(f"{key}.")}
         for name, (mark, source) in inner.items():
             value = inner_value(profile[key], name.removeprefix(f"{key}."))
             lines.append(f"{name} | `{inline(value)}` | {mark} | {source}")
-    lines.append(
-        f"verified | {profile.get('verified') or 'no: nobody on the project has run there'} | |"
-    )
+    if profile.get("verified"):
+        lines.append(f"verified | {profile['verified']} | |")
     sources = [
         f"{name}: {entry.get('url') or entry['what']} ({entry['seen']})"
         for name, entry in profile["sources"].items()
