@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from ...errors import LabError, nearest, require_package
 from ..file.errors import DataFileError
@@ -28,27 +28,63 @@ A data set that has no such file yet: --as CLASS, the name of a class in data.py
 DESCRIPTION_OF_APPEND = """Packs raw data into one more file of a data set, whose other files stay as
 they are. How the raw data are read is as in its first file, unless options say otherwise.
 """
+HELP = {
+    "name": "a file of conf/data, without .yaml; with --as also a new name",
+    "sources": "raw data: a directory, or files; train=PATH val=PATH when they are split already",
+    "--as": "what the source holds: KINDS; or the name of a class in data.py, of which samples() are "
+    "packed. encoded: images as the bytes of their files; pairs: images and masks; text: each file or row "
+    "is a sample; tokens: one long sequence",
+    "--size": "of images and pairs: scaled to cover it, then cropped; encoded: when they are read",
+    "--background": "of images: seen where they are transparent; such as white or '#808080'",
+    "--rate": "of audio: resampled to it",
+    "--float32": "of audio: store all recordings so, whatever their types",
+    "--tokenizer": "of text and tokens: bytes (default), characters, words, or a tokenizer of Hugging "
+    "Face: its file, or its name in the local cache",
+    "--n-tokens": "of characters and words: the most frequent ones of the training split",
+    "--label": "column of a table that becomes y",
+    "--columns": "columns of a table that become x, with commas (default: all others); of --as text the "
+    "one that holds the texts",
+    "--drop-rows": "leave out the rows of a table that have gaps",
+    "--fill": "put it into the gaps of a table's x",
+    "--each-number": "of a list of numbers is a sample of its own",
+    "--texts": "columns of a table whose texts are categories, such as 007, whatever they look like",
+    "--times": "of a table: dates and times are seconds since 1970",
+    "--missing": "what a table has where there is no value (default: empty, NA, NaN, None, null, …)",
+    "--separator": "of a table: such as ';', tab (default: a comma)",
+    "--decimal": "of a table: such as , in 0,5",
+    "--thousands": "of a table: such as , in 1,000",
+    "--encoding": "of a table or texts: such as latin-1 (default: %(default)s)",
+    "--split": "shares (default: %(default)s)",
+    "--split-file": "lines `sample,split`; sample: path below the source, or row number, from 0",
+    "--group": "keeps a group in one split: column of a table, name of an array, or a regular expression "
+    "that finds the group in each path",
+    "--join-names": "classes and groups whose names differ in capitals, blanks or the form of a number "
+    "only are one",
+    "--names-as-written": "they are as many as there are spellings",
+    "--seed": "of the random order and the splits (default: 0)",
+    "--made-by": "program that made the raw data, to be kept in the file; those that lie in the source "
+    "are found",
+    "--skip-damaged": "leave out what cannot be read, and record it",
+    "--to": "directory of the file (default: the first writable one of paths.data)",
+    "--names": "write NAME.names.csv next to the file: row, split and source of each sample. It has the "
+    "names of the sources, which the file has not",
+    "--classes-of": "give classes, texts and columns the numbers that they have in the data set NAME, so "
+    "that its models can be evaluated on this one",
+    "--jobs": "processes that read images or recordings",
+    "--part": "pack this part only, in a job of its own",
+}
 # What belongs to the sources of a command line, with the value that it has without it.
 OF_SOURCES = {"sources": [], "split_file": None, "programs": [], "directory": None}
-# What each option needs. Without --as, samples() decides.
-KINDS_OF_OPTION = {
-    "size": ("images", "encoded", "pairs"),
-    "background": ("images", "encoded", "pairs"),
-    "rate": ("audio",),
-    "float32": ("audio",),
-    "jobs": ("images", "encoded", "pairs", "audio"),
-    "part": ("images", "encoded", "pairs", "audio"),
-    "tokenizer": ("text", "tokens"),
-    "n_tokens": ("text", "tokens"),
-    "label": ("table", "text"),
-    "columns": ("table", "text"),
-    "drop_rows": ("table", "text"),
-    "fill": ("table",),
-    "each_number": ("arrays", "hdf5"),
-    "texts": ("table",),
-    "times": ("table",),
-    "thousands": ("table",),
-    "separator": ("table", "pairs", "text"),
+# What options need. Without --as, samples() decides.
+KINDS_OF_OPTIONS = {
+    ("images", "encoded", "pairs"): ("size", "background"),
+    ("images", "encoded", "pairs", "audio"): ("jobs", "part"),
+    ("audio",): ("rate", "float32"),
+    ("text", "tokens"): ("tokenizer", "n_tokens"),
+    ("table", "text"): ("label", "columns", "drop_rows"),
+    ("table", "pairs", "text"): ("separator",),
+    ("table",): ("fill", "texts", "times", "thousands"),
+    ("arrays", "hdf5"): ("each_number",),
 }
 # How programs write that there is no value
 GAPS = ("", "#N/A", "<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null")
@@ -184,143 +220,54 @@ def name_to_append_to(args: list[str]) -> str:
 def _parser(command: str) -> argparse.ArgumentParser:
     description = DESCRIPTION if command == "pack" else DESCRIPTION_OF_APPEND
     parser = argparse.ArgumentParser(f"lab data {command}", description=description)
-    add = parser.add_argument
-    add("name", help="a file of conf/data, without .yaml; with --as also a new name")
-    add(
-        "sources",
-        nargs="*",
-        metavar="source",
-        help="raw data: a directory, or files; train=PATH val=PATH when they are split already",
-    )
-    add(
-        "--as",
-        dest="kind",
-        type=_kind,
-        metavar="KIND",
-        help=f"what the source holds: {', '.join([*KINDS, *packers()])}; or the name of a class in "
-        "data.py, of which samples() are packed. encoded: images as the bytes of their files; "
-        "pairs: images and masks; text: each file or row is a sample; tokens: one long sequence",
-    )
-    add(
-        "--size",
-        nargs=2,
-        type=int,
-        metavar=("H", "W"),
-        help="of images and pairs: scaled to cover it, then cropped; encoded: when they are read",
-    )
-    add(
-        "--background",
-        type=_colour,
-        metavar="COLOUR",
-        help="of images: seen where they are transparent; such as white or '#808080'",
-    )
-    add("--rate", type=int, metavar="HZ", help="of audio: resampled to it")
-    add(
-        "--float32",
-        action="store_true",
-        help="of audio: store all recordings so, whatever their types",
-    )
-    add(
-        "--tokenizer",
-        metavar="NAME",
-        help="of text and tokens: bytes (default), characters, words, or a tokenizer of Hugging Face: its "
-        "file, or its name in the local cache",
-    )
-    add(
-        "--n-tokens",
-        type=int,
-        metavar="N",
-        help="of characters and words: the most frequent ones of the training split",
-    )
-    add("--label", help="column of a table that becomes y")
-    add(
-        "--columns",
-        type=lambda text: text.split(","),
-        default=[],
-        help="columns of a table that become x, with commas (default: all others); of --as text the one "
-        "that holds the texts",
-    )
-    add("--drop-rows", action="store_true", help="leave out the rows of a table that have gaps")
-    add("--fill", type=float, metavar="NUMBER", help="put it into the gaps of a table's x")
-    add("--each-number", action="store_true", help="of a list of numbers is a sample of its own")
-    add(
-        "--texts",
-        type=lambda text: text.split(","),
-        default=[],
-        help="columns of a table whose texts are categories, such as 007, whatever they look like",
-    )
-    add("--times", action="store_true", help="of a table: dates and times are seconds since 1970")
-    add(
-        "--missing",
-        type=lambda text: text.split(","),
-        default=[*GAPS],
-        metavar="WORD,WORD",
-        help="what a table has where there is no value (default: empty, NA, NaN, None, null, …)",
-    )
-    add("--separator", metavar="LETTER", help="of a table: such as ';', tab (default: a comma)")
-    add("--decimal", default=".", metavar="LETTER", help="of a table: such as , in 0,5")
-    add("--thousands", metavar="LETTER", help="of a table: such as , in 1,000")
-    add(
-        "--encoding",
-        default="utf8",
-        help="of a table or texts: such as latin-1 (default: %(default)s)",
-    )
-    add("--split", default="train=0.8,val=0.1,test=0.1", help="shares (default: %(default)s)")
-    add(
-        "--split-file",
-        type=Path,
-        help="lines `sample,split`; sample: path below the source, or row number, from 0",
-    )
-    add(
-        "--group",
-        help="keeps a group in one split: column of a table, name of an array, "
-        "or a regular expression that finds the group in each path",
-    )
+    kinds = ", ".join([*KINDS, *packers()])
+
+    def add(name: str, to: Any = parser, **how: Any) -> None:
+        to.add_argument(name, help=HELP[name].replace("KINDS", kinds), **how)
+
+    add("name")
+    add("sources", nargs="*", metavar="source")
+    add("--as", dest="kind", type=_kind, metavar="KIND")
+    add("--size", nargs=2, type=int, metavar=("H", "W"))
+    add("--background", type=_colour, metavar="COLOUR")
+    add("--rate", type=int, metavar="HZ")
+    add("--float32", action="store_true")
+    add("--tokenizer", metavar="NAME")
+    add("--n-tokens", type=int, metavar="N")
+    add("--label")
+    add("--columns", type=_words, default=[])
+    add("--drop-rows", action="store_true")
+    add("--fill", type=float, metavar="NUMBER")
+    add("--each-number", action="store_true")
+    add("--texts", type=_words, default=[])
+    add("--times", action="store_true")
+    add("--missing", type=_words, default=[*GAPS], metavar="WORD,WORD")
+    add("--separator", metavar="LETTER")
+    add("--decimal", default=".", metavar="LETTER")
+    add("--thousands", metavar="LETTER")
+    add("--encoding", default="utf8")
+    add("--split", default="train=0.8,val=0.1,test=0.1")
+    add("--split-file", type=Path)
+    add("--group")
     spellings = parser.add_mutually_exclusive_group()
-    spellings.add_argument(
-        "--join-names",
-        action="store_true",
-        help="classes and groups whose names differ in capitals, blanks or the form of a number only are one",
-    )
-    spellings.add_argument(
-        "--names-as-written", action="store_true", help="they are as many as there are spellings"
-    )
-    add("--seed", type=int, default=0, help="of the random order and the splits (default: 0)")
-    add(
-        "--made-by",
-        dest="programs",
-        action="append",
-        type=Path,
-        default=[],
-        metavar="PROGRAM",
-        help="program that made the raw data, to be kept in the file; those that lie in the source "
-        "are found",
-    )
-    add("--skip-damaged", action="store_true", help="leave out what cannot be read, and record it")
-    add(
-        "--to",
-        dest="directory",
-        type=Path,
-        help="directory of the file (default: the first writable one of paths.data)",
-    )
+    add("--join-names", spellings, action="store_true")
+    add("--names-as-written", spellings, action="store_true")
+    add("--seed", type=int, default=0)
+    add("--made-by", dest="programs", action="append", type=Path, default=[], metavar="PROGRAM")
+    add("--skip-damaged", action="store_true")
+    add("--to", dest="directory", type=Path)
     if command == "append":
         parser.set_defaults(jobs=None, part=None, names=False, classes_of=None)
         return parser
-    add(
-        "--names",
-        action="store_true",
-        help="write NAME.names.csv next to the file: row, split and source of each sample. It has the names "
-        "of the sources, which the file has not",
-    )
-    add(
-        "--classes-of",
-        metavar="NAME",
-        help="give classes, texts and columns the numbers that they have in the data set NAME, so that "
-        "its models can be evaluated on this one",
-    )
-    add("--jobs", type=int, metavar="N", help="processes that read images or recordings")
-    add("--part", type=_part, metavar="K/N", help="pack this part only, in a job of its own")
+    add("--names", action="store_true")
+    add("--classes-of", metavar="NAME")
+    add("--jobs", type=int, metavar="N")
+    add("--part", type=_part, metavar="K/N")
     return parser
+
+
+def _words(text: str) -> list[str]:
+    return text.split(",")
 
 
 def _colour(word: str) -> Colour:
@@ -404,11 +351,10 @@ def _check_kind(options: PackOptions) -> None:
             "a table is packed by one process: what number a text becomes is known only when all rows "
             "were read. Leave out --jobs and --part."
         )
-    for name, kinds in KINDS_OF_OPTION.items():
-        value = getattr(options, name)
-        if value in (None, False, []) or options.kind in kinds:
-            continue
-        raise LabError(
-            f"--{name.replace('_', '-')} goes with --as {' or --as '.join(kinds)}, "
-            f"found {'--as ' + options.kind if options.kind else 'no --as'}. Leave one of them out."
-        )
+    for kinds, names in KINDS_OF_OPTIONS.items():
+        given = [name for name in names if getattr(options, name) not in (None, False, [])]
+        if given and options.kind not in kinds:
+            raise LabError(
+                f"--{given[0].replace('_', '-')} goes with --as {' or --as '.join(kinds)}, "
+                f"found {'--as ' + options.kind if options.kind else 'no --as'}. Leave one of them out."
+            )
