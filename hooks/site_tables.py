@@ -16,7 +16,7 @@ FACTS = (
     *("scheduler", "gpu", "job", "account", "resources", "queues", "options"),
     *("launcher", "launcher_options", "modules", "prologue", "internet", "node_local"),
     *("home_writable", "python", "container", "env", "rendezvous_suffix", "max_jobs", "paths"),
-    *("requeue", "login_hosts", "cost"),
+    *("requeue", "cost"),
 )
 HEAD = """\
 # What is known of each site?
