@@ -6,9 +6,9 @@ import shlex
 import signal
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -38,27 +38,16 @@ from ..file.joined import read_layouts
 from ..file.keep import refuse_foreign
 from ..file.layout import GROUP, read_layout
 from .arrays import Parts, join_parts, open_arrays
-from .collect import Field, collect_fields, count_samples
-from .data_yaml import (
-    lines_written_for,
-    pack_command_line,
-    shown,
-    write_config,
-)
+from .collect import collect_fields, count_samples
+from .data_yaml import lines_written_for, pack_command_line, shown, write_config
 from .fetch import fetch_raw
 from .findings import Findings
 from .options import PackOptions, known_names, parse_options
 from .own_samples import OwnSamples, load_data_class
 from .pair_files import looks_like_pairs, other_meaning
-from .parts import (
-    join_made_parts,
-    make_part,
-    make_parts,
-    remove_parts,
-    report_file,
-)
+from .parts import join_made_parts, make_part, make_parts, remove_parts, report_file
 from .raw_programs import code_version, find_programs, programs_attr
-from .samples import DamagedSamples, Finish, RawSamples, UnchangedFiles
+from .samples import Collected, DamagedSamples, RawSamples, UnchangedFiles
 from .sources import KINDS, Source, is_table, kind_of, packers, reader_of
 from .split import Splitter, names_file, read_split_file, write_names
 from .writer import write_fields
@@ -242,7 +231,11 @@ def pack(
     source_files = UnchangedFiles([path for path in paths if path.is_file()])
     with temporary_directory_next_to(target) as directory:
         collected = _collect(config, target, options, damaged, splitter, directory)
-        fields, places, attrs = collected.fields, collected.places, collected.field_attrs
+        for placement in collected.placements:
+            splitter.add(placement)
+        fields, attrs = collected.fields, collected.field_attrs
+        n_samples = count_samples(target, fields)
+        places = np.arange(n_samples) if collected.places is None else collected.places
         splitter.check_split_file(damaged.skipped_keys)
         splitter.join_spellings()
         groups = splitter.group_numbers()
@@ -250,7 +243,7 @@ def pack(
             fields[GROUP] = groups.numbers[places.argsort()]  # k folds keep groups together, too
             names = {GROUPS: json.dumps(groups.hashes), FORMS: json.dumps(groups.forms)}
             origin = {**origin, **names}
-        arrangement = splitter.arrange(count_samples(target, fields))
+        arrangement = splitter.arrange(n_samples)
         order = places[arrangement.order]
         if collected.finish:
             train = order[arrangement.splits.get("train", [])]
@@ -273,21 +266,6 @@ def pack(
     splitter.tell_of_empty_splits(arrangement.splits)
 
 
-@dataclass(frozen=True)
-class Collected:
-    """What the sources hold.
-
-    Args:
-        places: (N,) where each sample lies in `fields`, in the order of the sources.
-        finish: see `RawSamples`.
-    """
-
-    fields: dict[str, Field]
-    places: np.ndarray
-    field_attrs: Mapping[str, Mapping[str, Any]]
-    finish: Finish | None = None
-
-
 def _collect(
     config: DataConfig | None,
     target: Path,
@@ -299,31 +277,21 @@ def _collect(
     """Reads the sources, and gives each sample to `splitter`."""
     if options.kind in ("arrays", "hdf5"):
         parts = open_arrays(options.sources, options.kind, directory)
-        fields = join_parts(target, parts)
-        n_samples = count_samples(target, fields)
         arrays = [*next(iter(parts.values())).values()]
         if len(arrays) == 1 and arrays[0].ndim == 1 and not options.each_number:
             raise DataFileError(
-                f"{options.sources[0].path} is one list of {n_samples} numbers. A sequence, such as tokens or "
-                "a signal, would lose its order. To keep it: --as tokens. If each number is a sample: "
-                "--each-number"
+                f"{options.sources[0].path} is one list of {len(arrays[0])} numbers. A sequence, such as "
+                "tokens or a signal, would lose its order. To keep it: --as tokens. If each number is a "
+                "sample: --each-number"
             )
-        _add_rows(splitter, parts, options)
-        return Collected(fields, np.arange(n_samples), {})
+        return Collected(join_parts(target, parts), placements=_rows(parts, options))
     has_texts = options.kind == "text" and all(map(is_table, options.sources))
     if options.kind == "table" or has_texts:
-        table = reader_of("table")(options, damaged)
-        for sample in table.samples:
-            splitter.add(sample)
-        n_samples = count_samples(target, table.fields)
-        return Collected(table.fields, np.arange(n_samples), table.field_attrs, table.finish)
+        return reader_of("table")(options, damaged)
     raw = open_samples(config, options, damaged)
     if options.jobs:
         make_parts(options, target, options.jobs)
-        joined = join_made_parts(raw, options, target, options.jobs, damaged)
-        for file in joined.files:
-            splitter.add({"key": file.key, **file.placement})
-        return Collected(joined.fields, joined.places, {**raw.field_attrs, **joined.field_attrs})
+        return join_made_parts(raw, options, target, options.jobs, damaged)
     is_ragged = [name for name, attrs in raw.field_attrs.items() if "ragged" in attrs]
     fields = collect_fields(
         target,
@@ -333,26 +301,24 @@ def _collect(
         ragged=[*is_ragged, *options.known.ragged],
         last_file=raw.last_file,
     )
-    return Collected(fields, np.arange(splitter.n_samples), raw.field_attrs, raw.finish)
+    return Collected(fields, raw.field_attrs, finish=raw.finish)
 
 
-def _add_rows(splitter: Splitter, parts: Parts, options: PackOptions) -> None:
-    """Gives the splitter each row of arrays, when it needs more of them than their number."""
-    is_split = None not in parts
-    if not (is_split or options.group or options.split_file):
+def _rows(parts: Parts, options: PackOptions) -> Iterator[dict[str, Any]]:
+    """Each row of arrays, when the splitter needs more of them than their number."""
+    if None in parts and not (options.group or options.split_file):
         return
     for split, arrays in parts.items():
         if options.group and options.group not in arrays:
             listed = ", ".join(arrays)
             raise LabError(f"--group {options.group}: no such array. There are: {listed}")
-        n_rows = len(next(iter(arrays.values())))
-        for row in range(n_rows):
+        for row in range(len(next(iter(arrays.values())))):
             sample: dict[str, Any] = {"key": row}
-            if is_split:
+            if split is not None:
                 sample["split"] = split
             elif options.group:
                 sample["group"] = arrays[options.group][row].item()
-            splitter.add(sample)
+            yield sample
 
 
 def open_samples(

@@ -9,15 +9,7 @@ import numpy as np
 
 from ...errors import require_package
 from ..file.errors import DataFileError
-from ..file.images import (
-    ORIENTATION,
-    UPRIGHT,
-    Colour,
-    Size,
-    bits_of,
-    on_background,
-    open_image,
-)
+from ..file.images import ORIENTATION, UPRIGHT, Colour, Size, bits_of, on_background, open_image
 from ..file.parallel import map_in_order
 from .merge import MAX_CLASSES, ROW
 from .options import PackOptions

@@ -15,7 +15,7 @@ import signal
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from multiprocessing.queues import SimpleQueue
 from pathlib import Path
 from typing import Any, TypedDict
@@ -31,7 +31,7 @@ from ..file.joined import JoinedRows
 from .collect import Field, RaggedField, collect_fields
 from .merge import MAX_CLASSES, ROW
 from .options import PackOptions, PartOfFiles
-from .samples import DamagedSamples, FilesOfSample, RawSamples
+from .samples import Collected, DamagedSamples, RawSamples
 from .sources import reader_of
 
 
@@ -53,23 +53,6 @@ class Report(TypedDict):
     skipped: list[str]  # keys of samples that were left out
     reasons: dict[str, str]
     counts: dict[str, int]  # see `DamagedSamples`
-
-
-@dataclass(frozen=True)
-class Joined:
-    """All parts.
-
-    Args:
-        fields: the samples of the first part, then of the second …
-        places: (N,) where each sample lies there, in the order of the source.
-        files: the source of each sample, in that order.
-        field_attrs: what was found out about the fields while all parts were read.
-    """
-
-    fields: dict[str, Field]
-    places: np.ndarray
-    files: list[FilesOfSample]
-    field_attrs: dict[str, dict[str, str]]
 
 
 def folder_of_parts(target: Path) -> Path:
@@ -191,8 +174,8 @@ def make_part_here(options: PackOptions, target: Path, answers: SimpleQueue) -> 
 
 def join_made_parts(
     raw: RawSamples, options: PackOptions, target: Path, n_parts: int, damaged: DamagedSamples
-) -> Joined:
-    """The samples of all parts."""
+) -> Collected:
+    """The samples of the first part, then of the second …"""
     assert raw.files is not None
     reports: dict[PartOfFiles, Report] = {}
     for number in range(1, n_parts + 1):
@@ -216,7 +199,9 @@ def join_made_parts(
     fields = {name: join_field(target, reports, name) for name in names}
     places = rows.argsort()
     files = [raw.files[row] for row in rows[places]]
-    return Joined(fields, places, files, values_of_all([*reports.values()]))
+    placements = ({"key": file.key, **file.placement} for file in files)
+    attrs = {**raw.field_attrs, **values_of_all([*reports.values()])}
+    return Collected(fields, attrs, placements, places)
 
 
 def values_of_all(reports: Sequence[Report]) -> dict[str, dict[str, str]]:

@@ -55,6 +55,23 @@ class RawSamples:
 
 
 @dataclass(frozen=True)
+class Collected:
+    """All samples of the sources, in temporary files.
+
+    Args:
+        placements: "key", "split" and "group" of each that the splitter did not take while it was read.
+        places: (N,) where each sample lies in `fields`, in the order of the sources; None: in that order.
+        finish: see `RawSamples`.
+    """
+
+    fields: dict[str, Field]
+    field_attrs: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    placements: Iterable[Mapping[str, Any]] = ()
+    places: np.ndarray | None = None
+    finish: Finish | None = None
+
+
+@dataclass(frozen=True)
 class RawFile:
     """One sample: a file, its `key` (the path below its source), class and split, if it has them.
 

@@ -3,7 +3,6 @@
 import json
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -14,7 +13,7 @@ from ..file.errors import DataFileError
 from .collect import Field
 from .folders import class_attrs
 from .options import PackOptions
-from .samples import DamagedSamples, Finish
+from .samples import Collected, DamagedSamples
 from .sources import source_labels
 from .table_columns import TableColumn, Texts, text_column, texts_of, type_for, x_column
 from .table_files import TableFile
@@ -24,17 +23,7 @@ MAX_TOLD = 20  # columns with gaps
 INDEX_NAMES = ("", "Unnamed: 0", "__index_level_0__")
 
 
-@dataclass(frozen=True)
-class PackedTable:
-    """The samples of tables, and where each goes."""
-
-    fields: dict[str, Field]
-    field_attrs: dict[str, dict[str, Any]]
-    samples: Sequence[dict[str, Any]]  # "key", "split" and "group" of each
-    finish: Finish | None = None  # see `RawSamples`
-
-
-def read_table(options: PackOptions, damaged: DamagedSamples) -> PackedTable:
+def read_table(options: PackOptions, damaged: DamagedSamples) -> Collected:
     """The fields x (number of columns,), or one text of each row; y of the label; where each row goes.
 
     Texts become the numbers of their categories, in the order of their names; the attributes of the
@@ -73,10 +62,11 @@ def read_table(options: PackOptions, damaged: DamagedSamples) -> PackedTable:
     if categories:
         x_attrs["categories"] = json.dumps(categories, ensure_ascii=False)
     attrs = {"x": RAGGED if is_text else x_attrs} | class_attrs(label.texts if label else [])
-    samples = []
-    if groups is not None or options.names or options.split_file or options.sources[0].split:
-        samples = list(_placements(files, keys, groups, is_kept))
-    return PackedTable(fields, attrs, samples, partial(with_tokens, options) if is_text else None)
+    finish = partial(with_tokens, options) if is_text else None
+    if groups is None and not (options.names or options.split_file or options.sources[0].split):
+        return Collected(fields, attrs, finish=finish)
+    placements = _placements(files, keys, groups, is_kept)
+    return Collected(fields, attrs, placements, finish=finish)
 
 
 def _x_names(files: Sequence[TableFile], options: PackOptions) -> list[str]:
