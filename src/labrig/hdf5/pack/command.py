@@ -16,6 +16,7 @@ import numpy as np
 
 from ...config.targets import Definition
 from ...errors import LabError
+from ...failure import shown_path
 from ...machine.counted import counted
 from ...machine.progress import count_progress
 from ...plugins import load_plugin, origin_of
@@ -32,14 +33,13 @@ from ..file.find import (
     read_data_section,
     writable_directory,
 )
-from ..file.groups import FORMS, GROUPS
 from ..file.info import print_categories, print_classes, print_content, print_programs
 from ..file.joined import read_layouts
 from ..file.keep import refuse_foreign
 from ..file.layout import GROUP, read_layout
 from .arrays import Parts, join_parts, open_arrays
 from .collect import collect_fields, count_samples
-from .data_yaml import lines_written_for, pack_command_line, shown, write_config
+from .data_yaml import lines_written_for, pack_command_line, write_config
 from .fetch import fetch_raw
 from .findings import Findings
 from .options import PackOptions, known_names, parse_options
@@ -155,7 +155,7 @@ def config_of(project: Project, options: PackOptions) -> DataConfig | None:
         return DataConfig(target, f"{options.name}.h5", None) if target else None
     config = read_data_config(project, options.name)
     if target and target != config.target:
-        file = shown(config_file_of(project, options.name))
+        file = shown_path(config_file_of(project, options.name))
         raise LabError(
             f"--as {options.kind} is {target}, but {file} names {config.target}. "
             "Change _target_ there, or choose another NAME for the data."
@@ -240,8 +240,8 @@ def pack(
         splitter.join_spellings()
         groups = splitter.group_numbers()
         if groups is not None and GROUP not in fields:
-            fields[GROUP] = groups.numbers[places.argsort()]  # k folds keep groups together, too
-            names = {GROUPS: json.dumps(groups.hashes), FORMS: json.dumps(groups.forms)}
+            numbers, names = groups
+            fields[GROUP] = numbers[places.argsort()]  # k folds keep groups together, too
             origin = {**origin, **names}
         arrangement = splitter.arrange(n_samples)
         order = places[arrangement.order]

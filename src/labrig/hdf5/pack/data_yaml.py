@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ...config.targets import definition_of, signature_of
+from ...failure import shown_path
 from ...machine.counted import counted
 from ...project import Project, read_yaml
 from ..file.atomic_file import explain_write_errors, publish, temporary_directory_next_to
@@ -268,14 +269,14 @@ def write_config(
     if path.exists():
         new_lines = [first_line(layout), pack_line(command)]
         if old_lines and rewrite_lines(path, old_lines, new_lines):
-            print(f"  {shown(path)} says now what is packed, and how; its other lines stay")
+            print(f"  {shown_path(path)} says now what is packed, and how; its other lines stay")
         else:
-            print(f"  {shown(path)} stays as it is")
+            print(f"  {shown_path(path)} stays as it is")
         _tell_lacking_lines(project, layout, options, command)
         return
     text = yaml_of(project, layout, options, command, own_class)
     write_whole(path, text)
-    print(f"  wrote {shown(path)}: look at it. Its scale:")
+    print(f"  wrote {shown_path(path)}: look at it. Its scale:")
     print(f"  {scale_meaning(layout, scale_of(layout, options, own_class))}")
     if options.kind == "pairs":
         values = mask_values(layout).get("y")
@@ -314,7 +315,3 @@ def _tell_lacking_lines(
     if values and target == MODULE:
         print(f"  It reads no masks. Write: _target_: {MODULE_OF_PAIRS}")
         print(f"  classes: {inline(values)}")
-
-
-def shown(path: Path) -> str:
-    return os.path.relpath(path)

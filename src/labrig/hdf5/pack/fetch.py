@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import sys
 import urllib.error
@@ -17,6 +16,7 @@ from urllib.parse import unquote, urlsplit
 from ...errors import Failed, LabError
 from ...machine.progress import byte_progress
 from ...project import this_project
+from ...record.files.atomic import sha256 as hash_of
 from ...record.files.forms import FileName, Sha256, problem_in
 from ..file.atomic_file import explain_write_errors, publish
 from ..file.find import writable_directory
@@ -89,8 +89,7 @@ def require_hash(path: Path, sha256: str, url: str) -> Path:
     key = f"{version_key(path)}-bytes"
     found = read_hash(key)
     if found is None:
-        with open(path, "rb") as file:
-            found = hashlib.file_digest(file, "sha256").hexdigest()
+        found = hash_of(path)
         keep_hash(key, found)
     if found != sha256:
         raise Failed(
@@ -108,8 +107,7 @@ def download(url: str, sha256: str, target: Path) -> None:
             if answer is not None:
                 write_answer(answer, copy, target.name)
         copy.flush()
-        with open(part, "rb") as file:
-            found = hashlib.file_digest(file, "sha256").hexdigest()
+        found = hash_of(part)
         if sha256 == UNKNOWN:
             part.rename(part_of(target, found))  # the next call need not download it again
             raise Failed(f"{url} has sha256 {found}. Write it in place of the question mark")

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from ...errors import LabError
-from ...failure import debugging, describe
+from ...failure import debugging, describe, shown_path
 from ..file.errors import DataFileError
 from .collect import Field
 from .folders import class_attrs
@@ -45,18 +45,16 @@ def reading(path: str | Path) -> Iterator[None]:
         packing = OwnSamples.current
         file = packing.opened.file_of(error) if packing else None
         if packing and packing.damaged.skip and not isinstance(error, MISTAKES):
-            packing.damaged.leave_out(packing.key_of(Path(path)), f"{shown(file or path)}: {error}")
+            packing.damaged.leave_out(
+                packing.key_of(Path(path)), f"{shown_path(file or path)}: {error}"
+            )
             return
         if debugging():
             raise
         raise DataFileError(
-            f"{shown(file or path)} cannot be read:\n{describe(error)}\n"
+            f"{shown_path(file or path)} cannot be read:\n{describe(error)}\n"
             "Repair it, or use --skip-damaged."
         ) from error
-
-
-def shown(path: str | Path) -> str:
-    return os.path.relpath(path)
 
 
 class OpenedFiles:
@@ -152,7 +150,7 @@ class OwnSamples:
                     "A generator that failed is over, so --skip-damaged cannot go on behind it."
                 )
             raise DataFileError(
-                f"samples() failed at {shown(file)}:\n{describe(error)}\n{advice} So that "
+                f"samples() failed at {shown_path(file)}:\n{describe(error)}\n{advice} So that "
                 "--skip-damaged leaves such files out, read each in `with reading(path):`, which is "
                 "in labrig.data. Its page: lab docs data"
             ) from error
@@ -216,7 +214,7 @@ class OwnSamples:
     def last_file(self) -> str:
         """Such as " (the last file that was opened: raw/a.png)"."""
         last = self.opened.last
-        return f" (the last file that was opened: {shown(last)})" if last else ""
+        return f" (the last file that was opened: {shown_path(last)})" if last else ""
 
 
 def load_data_class(target: str) -> Any:

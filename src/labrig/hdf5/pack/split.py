@@ -1,11 +1,12 @@
 """Splits samples into train, val and test, and puts them into a seeded random order."""
 
 import csv
+import json
 import re
 import sys
 from collections import Counter
 from collections.abc import Collection, Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from ...machine.counted import counted
 from ...machine.own_output import refuse_to_overwrite
 from ..file.atomic_file import explain_write_errors, publish, temporary_directory_next_to
 from ..file.errors import DataFileError
-from ..file.groups import KnownGroups, group_name, hash_of_group
+from ..file.groups import FORMS, GROUPS, KnownGroups, group_name, hash_of_group
 from ..file.names import check_split_name, check_usual_name
 from ..read.order import permutation
 from .spellings import MAX_SHOWN, Spellings, common_form, show
@@ -29,15 +30,7 @@ class Arrangement:
     splits: dict[str, np.ndarray]
 
 
-@dataclass(frozen=True)
-class NumberedGroups:
-    """The group of each sample, (N,) int64; and the hashes of the names of all groups by number."""
-
-    numbers: np.ndarray
-    hashes: list[str]
-    forms: list[str]  # see `KnownGroups`
-
-
+@dataclass
 class Splitter:
     """Takes each sample as it is packed; then `arrange` gives the order of all and their splits.
 
@@ -54,26 +47,18 @@ class Splitter:
         keeps_keys: whether `keys` gets the key of each sample; of a hundred million they fill gigabytes.
     """
 
-    def __init__(
-        self,
-        shares: Mapping[str, float],
-        seed: int = 0,
-        split_of_key: Mapping[str, str] | None = None,
-        group_pattern: str | None = None,
-        known: KnownGroups | None = None,
-        keeps_keys: bool = False,
-        spellings: Spellings | None = None,
-    ) -> None:
-        self.shares = shares
-        self.seed = seed
-        self.split_of_key = split_of_key
-        self.group_pattern = group_pattern
-        self.known = known or KnownGroups()
-        self.spellings = spellings or Spellings(as_written=True)
-        self.keeps_keys = keeps_keys
+    shares: Mapping[str, float]
+    seed: int = 0
+    split_of_key: Mapping[str, str] | None = None
+    group_pattern: str | None = None
+    known: KnownGroups = field(default_factory=KnownGroups)
+    keeps_keys: bool = False
+    spellings: Spellings = field(default_factory=lambda: Spellings(as_written=True))
+
+    def __post_init__(self) -> None:
         self.keys: list[str] = []
         self.n_samples = 0
-        self.unplaced = dict(split_of_key or {})  # lines of the split file that named no sample yet
+        self.unplaced = dict(self.split_of_key or {})  # lines of its file that named no sample yet
         self.assigned_splits: list[str] = []
         self.names: set[str] = set()  # that samples bring with them, checked
         self.groups: list[str] = []  # of samples whose split is not assigned
@@ -176,22 +161,22 @@ class Splitter:
             )
         return []
 
-    def group_numbers(self) -> NumberedGroups | None:
-        """Numbered as they came, behind those that are known; None unless all samples have one."""
+    def group_numbers(self) -> tuple[np.ndarray, dict[str, str]] | None:
+        """The group of each sample, (N,) int64, and the attributes that say which they are.
+
+        They are numbered as they came, behind those that are known; None unless all samples have one.
+        """
         if not self.all_groups or len(self.all_groups) < self.n_samples:
             return None
         numbers, names = _number_values(self.all_groups)
         hashes = [self._hash(name) for name in names]
-        form_of = dict(
-            zip(hashes, (hash_of_group(common_form(name)) for name in names), strict=True)
-        )
+        form_of = {self._hash(name): hash_of_group(common_form(name)) for name in names}
         form_of |= dict(zip(self.known.hashes, self.known.forms, strict=False))
         all_hashes = list(dict.fromkeys([*self.known.hashes, *hashes]))
         number_of = {each: number for number, each in enumerate(all_hashes)}
         forms = [form_of.get(each, "") for each in all_hashes]
-        return NumberedGroups(
-            np.array([number_of[each] for each in hashes])[numbers], all_hashes, forms
-        )
+        attrs = {GROUPS: json.dumps(all_hashes), FORMS: json.dumps(forms)}
+        return np.array([number_of[each] for each in hashes])[numbers], attrs
 
     def tell_of_groups(self) -> None:
         """Prints a line when groups lie in several splits, as their samples or a file assigned them."""

@@ -107,10 +107,7 @@ def x_column(name: str, files: Sequence[TableFile], options: PackOptions) -> Tab
     kinds = {file.typed[name].type for file in files}
     for kind in kinds:
         if types.is_binary(kind) or types.is_large_binary(kind):
-            raise DataFileError(
-                f"{files[0].path}: column {name!r} is not {options.encoding}. Type its encoding, such as "
-                "--encoding latin-1 or --encoding cp1252"
-            )
+            raise DataFileError(files[0].other_encoding(f"column {name!r}"))
         if types.is_temporal(kind) and not options.times:
             raise DataFileError(
                 f"column {name!r} holds times ({kind}). --times makes seconds since 1970 of them; "
@@ -284,33 +281,20 @@ def _coded(
 
 MOVED = 1e-6  # of the range of a column: what rounding to float32 may move a value by
 MONTH = "(?i:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*"
+GROUPED = "with thousands separators. Type --thousands"
+DATE = "as a date. Write it as 2024-12-31 and type --times."
 # How people write numbers, times and shares; what to type
 FORMS = (
     (r"[+-]?\d+([.,]\d+)?\s*%", "as a share. Write a number, such as 0.05."),
-    (
-        r"[+-]?\d{1,3}(,\d{3})+(\.\d+)?",
-        "with thousands separators. Type --thousands , (or --decimal , if it is one).",
-    ),
-    (
-        r"[+-]?\d{1,3}(\.\d{3})+(,\d+)?",
-        "with thousands separators. Type --thousands . --decimal , there.",
-    ),
-    (
-        r"[+-]?\d{1,3}([ '\u00a0\u202f]\d{3})+([.,]\d+)?",
-        "with thousands separators. Type --thousands ' '.",
-    ),
+    (r"[+-]?\d{1,3}(,\d{3})+(\.\d+)?", f"{GROUPED} , (or --decimal , if it is one)."),
+    (r"[+-]?\d{1,3}(\.\d{3})+(,\d+)?", f"{GROUPED} . --decimal , there."),
+    (r"[+-]?\d{1,3}([ '\u00a0\u202f]\d{3})+([.,]\d+)?", f"{GROUPED} ' '."),
     (r"[+-]?\d*,\d+", "with a decimal comma. Type --decimal , then."),
     (r"[\u2012-\u2015\u2212]\d+([.,]\d+)?", "with another sign than -. Write that one."),
     (r"[+-]?\d+\.\d+", "with a decimal point. Leave --decimal out."),
     (r"[$€£¥]\s?[\d.,]+|[\d.,]+\s?[$€£¥]", "with a currency. Write the number alone."),
-    (
-        r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}([ T].*)?",
-        "as a date. Write it as 2024-12-31 and type --times.",
-    ),
-    (
-        rf"\d{{1,4}}[-/ .]*{MONTH}[-/ .,]*\d{{1,4}}|{MONTH}[-/. ]+\d{{1,2}}[-/, ]+\d{{2,4}}",
-        "as a date. Write it as 2024-12-31 and type --times.",
-    ),
+    (r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}([ T].*)?", DATE),
+    (rf"\d{{1,4}}[-/ .]*{MONTH}[-/ .,]*\d{{1,4}}|{MONTH}[-/. ]+\d{{1,2}}[-/, ]+\d{{2,4}}", DATE),
     (r"\d{1,2}:\d{2}(:\d{2})?(\.\d+)?( ?[AaPp][Mm])?", "as a time. Write seconds."),
 )
 

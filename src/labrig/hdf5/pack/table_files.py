@@ -40,24 +40,20 @@ class TableFile:
         self.is_text = not stem.endswith(PARQUET)
         by_name = "\t" if stem.endswith((".tsv", ".tab")) else ","
         self.separator = SEPARATORS.get(options.separator or "", options.separator) or by_name
-        self.names = self._names()
+        try:
+            self.names: list[str] = self.typed.column_names
+        except UnicodeDecodeError as error:
+            raise DataFileError(self.other_encoding("its head line")) from error
         for name in self.names:
             if self.names.count(name) > 1:
                 raise DataFileError(
                     f"{self.path} has the column {name!r} twice. Name each column once."
                 )
-
         if self.names and all(is_number_text(name.strip()) for name in self.names):
             raise DataFileError(
                 f"{self.path}: the first line has numbers only, such as {self.names[0]}, so it names no "
                 "columns. Write a head line above it."
             )
-
-    def _names(self) -> list[str]:
-        try:
-            return self.typed.column_names
-        except UnicodeDecodeError as error:
-            raise DataFileError(self._other_encoding("its head line")) from error
 
     @cached_property
     def typed(self) -> Any:
@@ -122,7 +118,7 @@ class TableFile:
             ) from error
         except (OSError, ValueError) as error:
             if "UTF8" in str(error) or isinstance(error, UnicodeError):
-                raise DataFileError(self._other_encoding("a value")) from error
+                raise DataFileError(self.other_encoding("a value")) from error
             raise self._unreadable(error) from error
         if rows or len(table.column_names) == 1:
             # a banner has blanks, and then the rows are longer than it
@@ -164,7 +160,7 @@ class TableFile:
                 f"line, but {counts[likely]} of another separator. Type: --separator {name}"
             )
 
-    def _other_encoding(self, what: str) -> str:
+    def other_encoding(self, what: str) -> str:
         return (
             f"{self.path}: {what} is not {self.options.encoding}. Type its encoding, such as "
             "--encoding latin-1 or --encoding cp1252"
