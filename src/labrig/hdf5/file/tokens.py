@@ -11,7 +11,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from ...errors import require_package
+from ...errors import nearest, require_package
 from .errors import DataFileError
 
 WORD = re.compile(r"\w+|[^\w\s]")  # of a text in small letters: a word, or another sign
@@ -56,10 +56,12 @@ class Tokenizer:
 
                 own = AutoTokenizer.from_pretrained(name, local_files_only=True).backend_tokenizer
         except Exception as error:  # whatever the library raises for a file or name
+            if Path(name).is_file():
+                raise DataFileError(f"{name} is no file of a tokenizer: {error}") from error
             raise DataFileError(
-                f"--tokenizer {name} is neither bytes, characters or words, nor the file of a tokenizer, "
-                f"nor in the local cache: {str(error).strip().splitlines()[0]}. Fetch it where there is "
-                f"a network: hf download {name}"
+                f"--tokenizer {name} is neither bytes, characters or words, nor a file, nor in the local "
+                f"cache{nearest(name, ('bytes', *LEARNT))}. To fetch one where there is a network: "
+                f"hf download {name}"
             ) from error
         return cls(name, content=own.to_str())
 
