@@ -55,6 +55,7 @@ TYPED = {
     "trial=baseline seed=0,1": "lab train ... seed=0,1 -m",
     "trial = baseline": "key=value without spaces",
     'trial=baseline notify.command.run=say"it"': 'own: \'notify.command.run="say\\"it\\""\'',
+    "trial=baseline log.derived={ppl:exp(loss)}": "such as 'log.derived={name: \"f(x)\"}'",
     "trial=baseline -m seed=0,1 model.widht=8": "did you mean: width",
     "trial=baseline --cfg job seed=1": "lab config trial=baseline seed=1",
     "trial=baseline --info defaults": "lab config trial=baseline --defaults",
