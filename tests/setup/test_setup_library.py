@@ -64,7 +64,7 @@ def test_the_light_library_is_enough_to_send_jobs_and_to_look(light):
 def test_an_editable_library_stays_until_the_pin_is_asked_for(light, tmp_path):
     clone = tmp_path / "template"
     clone.mkdir()
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
+    for name in ("pyproject.toml", "mkdocs.yml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, clone)
     shutil.copytree(ROOT / "src", clone / "src", ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copytree(ROOT / "docs", clone / "docs")
