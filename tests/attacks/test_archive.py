@@ -85,8 +85,8 @@ def test_only_what_lab_wrote_is_published_unless_it_is_named(own, run, capsys):
     said = "as lab did not write it (to take it: --with PATH): job.log.d/mine.txt, work/patients"
     assert said in capsys.readouterr().out
     assert archive(own, "--with", "work")["work/patients.csv"] == b"names"
-    with pytest.raises(LabError, match="--with wrok: expected a path inside a run"):
-        archive(own, "--with", "wrok")
+    with pytest.raises(LabError, match="--with wurk: expected a path inside a run"):
+        archive(own, "--with", "wurk")
 
 
 @pytest.mark.parametrize(

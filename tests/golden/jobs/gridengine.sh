@@ -103,6 +103,7 @@ STEP=""
 REPEATER=""
 MUST_STOP=""
 signal_ranks() { kill -USR2 "$STEP" 2>/dev/null; }
+# shellcheck disable=SC2317,SC2329 # Slurm has another one, below
 ask_stacks() { kill -URG "$STEP" 2>/dev/null && signal_children URG "$STEP"; } # into attempts/N/stack-<rank>.txt
 signal_ranks_repeatedly() {
   local n=0
