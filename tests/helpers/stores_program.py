@@ -34,7 +34,7 @@ def main():
     part.BLOCK_BYTES = BLOCK_BYTES
     s3.PART_BYTES = PART_BYTES
     bar = DeadlyBar(int(step))
-    command.byte_bar = lambda *_: contextlib.nullcontext(bar)
+    command.byte_progress = lambda *_: contextlib.nullcontext(bar)
     getattr(command, f"{word}_command")(Project.find(), words)
 
 

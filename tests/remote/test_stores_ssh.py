@@ -104,7 +104,7 @@ def test_a_push_and_a_pull_go_on_where_they_were(mine, place, tmp_path, monkeypa
         def update(self, n_bytes):
             told.append(n_bytes)
 
-    monkeypatch.setattr(command, "byte_bar", lambda *_: Bar())
+    monkeypatch.setattr(command, "byte_progress", lambda *_: Bar())
     push(project, at)
     assert told == [700_000, len(content) - 700_000]
     theirs = without_data(project, tmp_path / "theirs")
