@@ -118,10 +118,11 @@ def test_commands_run_with_the_frozen_code(home, tmp_path, capfd, monkeypatch):
     with open(today / "labrig/record/list/show.py", "a") as show:
         show.write("\nraise RuntimeError('this is the library of today')\n")
     monkeypatch.setenv("PYTHONPATH", str(today))
+    before = signal.getsignal(signal.SIGTERM)
     assert run_with_frozen_code(run, Project(own, PACKAGE), ["runs", "show", str(run.dir)]) == 0
     assert f"{run.id}  finished" in capfd.readouterr().out
     assert run_with_frozen_code(run, Project(own, PACKAGE), ["runs", "show", "nothing"]) == 2
-    assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
+    assert signal.getsignal(signal.SIGTERM) == before
 
 
 def test_modules_of_the_user_stay_importable(project, tmp_path, monkeypatch):
