@@ -72,8 +72,9 @@ CLASSES = {
             yield {"x": np.arange(3) + i, "y": kind, "name": f"{source.stem}/{i}", "sensor": f"s{i // 2}"}
 """,
     "Mixed": """
-        yield {"x": np.zeros(3), "y": "run"}
-        yield {"x": np.zeros(3), "y": 3}
+        labels = ["run", 0] if source.stem == "all" else [0, "run"]
+        for label in labels:
+            yield {"x": np.zeros(3), "y": label}
 """,
     "Broken": """
         yield {"x": np.zeros(3), "y": no_such_name}
@@ -170,8 +171,10 @@ def test_spellings_of_a_class_are_refused_and_names_do_not_mix_with_numbers(raw,
     (tmp_path / "all.txt").touch()
     with pytest.raises(DataFileError, match="classes that differ in their spelling only: 'Run'"):
         pack("spectra", tmp_path / "all.txt", "--as", "own_spectra.Texts", "--group", "sensor")
-    with pytest.raises(DataFileError, match=r"yielded y = 3.*, and names of classes before"):
-        pack("spectra", tmp_path / "all.txt", "--as", "own_spectra.Mixed")
+    (tmp_path / "number-first.txt").touch()
+    for name in ("all", "number-first"):
+        with pytest.raises(DataFileError, match="the name of a class as y in 1 of 2 samples"):
+            pack("spectra", tmp_path / f"{name}.txt", "--as", "own_spectra.Mixed")
 
 
 def test_a_mistake_in_the_code_is_no_damage(raw, pack):

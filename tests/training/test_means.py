@@ -413,9 +413,10 @@ def test_a_training_that_overflows_ends_at_its_loss():
     assert metrics["val/ratio"] == -math.inf
 
 
-def test_a_formula_that_cannot_be_read_is_refused():
-    with pytest.raises(Refused, match=r"log.derived.ppl='exp\(loss' is no formula"):
-        Derived({"ppl": "exp(loss"})
+@pytest.mark.parametrize("formula", ["exp(loss", "exp(loss, 'a')", "loss('x')", "(lambda: a)()"])
+def test_a_formula_that_cannot_be_read_is_refused(formula):
+    with pytest.raises(Refused, match=r"is no formula: .* Write it in Python's notation"):
+        Derived({"ppl": formula})
 
 
 def test_a_record_has_what_is_derived(home, tmp_path, capsys):

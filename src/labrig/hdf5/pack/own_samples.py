@@ -179,11 +179,6 @@ class OwnSamples:
         if isinstance(label, str):
             self.classes[label] += 1
             numbers[LABEL] = np.int64(self.number_of.setdefault(label, len(self.number_of)))
-        elif self.classes:
-            raise DataFileError(
-                f"samples() yielded y = {label!r}{self.last_file()}, and names of classes before. Give all "
-                "samples a name, or all a number."
-            )
         if isinstance(sample.get("name"), str):
             numbers["key"] = numbers.pop("name")
         group = self.options.group
@@ -203,6 +198,12 @@ class OwnSamples:
         """The fields with y in 0..C-1 in the order of the names, which are its attribute; see `RawSamples`."""
         if not self.classes:
             return {**fields}, {**attrs}
+        n_named, n_samples = self.classes.total(), len(fields[LABEL])
+        if n_named < n_samples:
+            raise DataFileError(
+                f"samples() yielded the name of a class as y in {n_named} of {n_samples} samples, and a "
+                "number in the others. Give all a name, or all a number."
+            )
         known = self.options.known
         chosen = self.options.spellings.choose("classes", self.classes, known.classes)
         names = [chosen.get(name, name) for name in self.classes]

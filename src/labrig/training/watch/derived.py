@@ -45,12 +45,14 @@ class Derived:
 
 def compiled(name: str, text: str) -> CodeType:
     try:
-        return compile(text, f"log.derived.{name}", "eval")
-    except SyntaxError as error:
+        code = compile(text, f"log.derived.{name}", "eval")
+        value_of(code, dict.fromkeys(sources_of(code), np.float64(1)))
+    except Exception as error:  # whatever Python raises for it
         raise Refused(
-            f"log.derived.{name}={text!r} is no formula: {error.msg}. Write it in Python's notation, "
+            f"log.derived.{name}={text!r} is no formula: {error}. Write it in Python's notation, "
             f"with {', '.join(FUNCTIONS)} and names that a step returns, such as exp(loss)."
         ) from error
+    return code
 
 
 def sources_of(code: CodeType) -> list[str]:
