@@ -85,8 +85,9 @@ def test_only_what_lab_wrote_is_published_unless_it_is_named(own, run, capsys):
     said = "as lab did not write it (to take it: --with PATH): job.log.d/mine.txt, work/patients"
     assert said in capsys.readouterr().out
     assert archive(own, "--with", "work")["work/patients.csv"] == b"names"
-    with pytest.raises(LabError, match="--with wurk: expected a path inside a run"):
-        archive(own, "--with", "wurk")
+    for path in ("wurk", "../../pyproject.toml", str(own.root / "pyproject.toml")):
+        with pytest.raises(LabError, match=f"--with {path}: expected a path inside a run"):
+            archive(own, "--with", path)
 
 
 @pytest.mark.parametrize(

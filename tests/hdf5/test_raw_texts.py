@@ -155,7 +155,11 @@ def test_one_long_array_keeps_its_order_and_type(tmp_path, pack):
         pack("a", tmp_path / "raw/a.npy", "--as", "arrays")
     np.save(tmp_path / "raw/c.npy", tokens.reshape(10, 100))
     (tmp_path / "raw/d.txt").write_bytes("Grüße".encode("latin-1"))
+    np.save(tmp_path / "raw/empty.npy", tokens[:0])
+    (tmp_path / "raw/empty.txt").touch()
     for name, message in (
+        ("empty.txt", "empty.txt is empty"),
+        ("empty.npy", "empty.npy is empty"),
         ("c.npy", r"c.npy cannot be read: its shape is \[10, 100\].*--as arrays"),
         ("d.txt", r"d.txt cannot be read: it is not utf8.*--encoding latin-1"),
         ("", r"raw cannot be read: .*Is a directory"),

@@ -121,6 +121,8 @@ def read_tokens(options: PackOptions, damaged: DamagedSamples) -> RawSamples:
         for source, name in zip(options.sources, source_labels(options.sources), strict=True):
             with DamagedSamples().handle(source.path, name):
                 whole = _sequence(source.path, options.encoding)
+            if not len(whole):
+                raise DataFileError(f"{source.path} is empty. Name a sequence with values.")
             ends = (np.cumsum(list(options.shares.values())) * len(whole)).astype(int).tolist()
             ends = dict(zip(options.shares, [*ends[:-1], len(whole)], strict=True))
             start = 0

@@ -140,7 +140,8 @@ def gather_files(
         taken: what is taken from the directories of the runs although `lab` did not write it.
     """
     for path in taken:
-        if not any((Path(row["run_dir"]) / path).exists() for row in rows):
+        is_inside = not Path(path).is_absolute() and ".." not in Path(path).parts
+        if not is_inside or not any((Path(row["run_dir"]) / path).exists() for row in rows):
             raise LabError(f"--with {path}: expected a path inside a run, and no run has it")
     files = []
     for row in rows:
