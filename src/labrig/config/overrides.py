@@ -34,12 +34,12 @@ def advice_for_word(word: str) -> str:
         )
     if word.isidentifier() and (this_project().source / "trials" / word).is_dir():
         return f"Did you mean: trial={word}"
-    if value.startswith("{"):
+    if value.startswith("{") and value.endswith("}"):
         return (
             "Texts in braces with blanks or brackets need quotes inside, and the whole quotes for the "
             f"shell, such as '{key}={{name: \"f(x)\"}}'"
         )
-    if value and re.fullmatch(r"[\w./@+~]+", key):
+    if value and not value.startswith("{") and re.fullmatch(r"[\w./@+~]+", key):
         quoted = shlex.quote(f"{key}={json.dumps(value, ensure_ascii=False)}")
         return f"A value with blanks, quotes or brackets needs quotes of its own: {quoted}"
     return "Write key=value, for example trial=baseline or optimizer.lr=3e-4."

@@ -40,7 +40,7 @@ def data_of(fact: str, *, _root_: DictConfig) -> Any:
     """The value of ${data_of:n_tokens}: a fact of the data file that the configuration names."""
     fact_of = provided("fact_of_data")
     assert fact_of is not None  # of hdf5, which is always there
-    return fact_of(fact, _root_.data)
+    return fact_of(fact, OmegaConf.to_container(_root_.data, resolve=True))
 
 
 OmegaConf.register_new_resolver("data_of", data_of, replace=True)

@@ -12,6 +12,7 @@ from ...config.compose import Composition, compose
 from ...config.overrides import SettingsParser
 from ...config.resolve import plain_values
 from ...errors import Failed
+from ...hdf5.pack.fetch import fetch_raw
 from ...machine.hub import SCHEME
 from ...project import Project
 from ..job.environment import OFFLINE_SWITCHES, places_in_job
@@ -73,8 +74,6 @@ def fetch_raw_data(point: Composition) -> None:
     """Downloads the raw data of the address in the data set's settings, if there is one."""
     section = plain_values(point.config).get("data")
     if isinstance(section, dict) and section.get("url"):
-        from ...hdf5.pack.fetch import fetch_raw
-
         print(f"raw data: {fetch_raw(section)}")
 
 

@@ -15,7 +15,6 @@ from pathlib import Path
 from ...config.compose import Composition
 from ...config.packages import check_packages
 from ...errors import Failed, Refused
-from ...machine.progress import count_progress
 from ...project import Project, say_once
 from ...record.files.code_section import library_of, same_code
 from ...record.files.schema import Code, Job
@@ -247,6 +246,8 @@ def check_points(plan: Plan, code: Code, frozen: Path, batch: bool) -> None:
         return
     for point in plan.points:
         check_packages(point.config)
+    from ...machine.progress import count_progress  # 18 ms, and a dry run does without
+
     one_point_per_trial = {point.trial: point for point in plan.points}
     for point in count_progress("trying one batch", one_point_per_trial.values(), "trial"):
         check_frozen(plan.project, code, frozen, point)

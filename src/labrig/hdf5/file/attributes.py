@@ -75,8 +75,8 @@ def _utf8(value: Any) -> Any:
 
 def check_json(path: Path, field: str, attrs: Mapping[str, Any]) -> None:
     """Raises DataFileError when an attribute that the library reads as JSON is something else."""
-    lists = ["classes"] + ["vocabulary"] * (str(attrs.get("tokenizer")) in ("characters", "words"))
-    for key in lists:
+    has_vocabulary = attrs.get("tokenizer") in ("characters", "words")  # of others it is a text
+    for key in ("classes", "vocabulary") if has_vocabulary else ("classes",):
         texts = _parsed(attrs.get(key, "[]"))
         if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
             raise damaged(path, f"attribute {key} of field {field!r} is no JSON list of texts")

@@ -4,7 +4,6 @@ import json
 from typing import Any
 
 import numpy as np
-from omegaconf import OmegaConf
 
 from ...machine.counted import counted
 from ...machine.disk import filesystem_type, free_bytes, lustre_stripes
@@ -18,7 +17,7 @@ from .find import files_of_section, parser_for_one_file
 from .groups import FORMS, GROUPS, groups_of_splits
 from .joined import read_data_set, read_layouts
 from .layout import Layout
-from .tokens import N_TOKENS
+from .tokens import N_TOKENS, n_tokens_of
 
 MAX_CLASSES_SHOWN = 20
 USABLE_SHARE = 0.8  # of the free memory, that a file may take
@@ -48,17 +47,12 @@ def info_command(project: Project, args: list[str]) -> None:
     print_places(layout.size_bytes)
 
 
-def fact_of(name: str, section: Any) -> int:
-    """What ${data_of:NAME} is in a configuration, such as n_tokens of the field x.
-
-    Args:
-        section: `data` of the configuration.
-    """
-    values: Any = OmegaConf.to_container(section, resolve=True)
-    if values.get("path") is None:
+def fact_of(name: str, section: dict[str, Any]) -> int:
+    """What ${data_of:NAME} is in a configuration with this section `data`, such as n_tokens of x."""
+    if section.get("path") is None:
         raise DataFileError(f"${{data_of:{name}}} is of data with a `path`, and these have none.")
-    files = files_of_section(values)
-    facts = facts_of(read_layouts(files, is_whole=isinstance(values["path"], str)))
+    files = files_of_section(section)
+    facts = facts_of(read_layouts(files, is_whole=isinstance(section["path"], str)))
     if name not in facts:
         told = ", ".join(facts) or "nothing"
         raise DataFileError(f"{files[0]} does not say {name}. It says: {told}")
@@ -67,10 +61,8 @@ def fact_of(name: str, section: Any) -> int:
 
 def facts_of(layout: Layout) -> dict[str, int]:
     """What a model may need to know: how many tokens field x has, and how many classes the label."""
-    facts = {}
-    x, label = layout.fields.get("x"), layout.fields.get("y")
-    if x is not None and N_TOKENS in x.attrs:
-        facts[N_TOKENS] = int(x.attrs[N_TOKENS])
+    n_tokens, label = n_tokens_of(layout), layout.fields.get("y")
+    facts = {N_TOKENS: n_tokens} if n_tokens else {}
     if label is not None and label.dtype.kind in "iu" and len(label.shape) == 1:
         names = json.loads(label.attrs.get("classes", "[]"))
         facts["n_classes"] = len(names) or int(layout.rows(label)[:].max()) + 1

@@ -13,12 +13,19 @@ import numpy as np
 
 from ...errors import nearest, require_package
 from .errors import DataFileError
+from .layout import Layout
 
 WORD = re.compile(r"\w+|[^\w\s]")  # of a text in small letters: a word, or another sign
 # What has no token of its own: 0 fills short samples up, 1 stands for what was not in training
 SPECIAL = ["<pad>", "<unknown>"]
 LEARNT = ("characters", "words")  # their vocabulary is made of the training split
 N_TOKENS = "n_tokens"
+
+
+def n_tokens_of(layout: Layout) -> int | None:
+    """How many different tokens field x may hold; None when it holds none."""
+    x = layout.fields.get("x")
+    return int(x.attrs[N_TOKENS]) if x is not None and N_TOKENS in x.attrs else None
 
 
 @dataclass(frozen=True)

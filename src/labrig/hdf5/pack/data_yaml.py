@@ -13,9 +13,8 @@ from ...project import Project, read_yaml
 from ..file.atomic_file import explain_write_errors, publish, temporary_directory_next_to
 from ..file.errors import DataFileError
 from ..file.find import config_file_of, read_data_config, section_of_trial
-from ..file.info import facts_of
 from ..file.layout import GROUP, Layout, read_layout
-from ..file.tokens import N_TOKENS
+from ..file.tokens import n_tokens_of
 from ..read.field_readers import is_encoded
 from .options import PackOptions
 
@@ -288,7 +287,7 @@ def write_config(
     else:
         if options.kind == "table" and not options.label:
             print("  No column is the label y. To name one: the same with --label COLUMN")
-        if N_TOKENS in facts_of(layout):
+        if n_tokens_of(layout):
             print(
                 "  next: a model of tokens, with n_tokens: ${data_of:n_tokens}. See: lab docs sequences"
             )

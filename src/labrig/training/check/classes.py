@@ -7,8 +7,7 @@ from typing import Any
 from omegaconf import DictConfig
 
 from ...errors import LabError
-from ...hdf5.file.info import facts_of
-from ...hdf5.file.tokens import N_TOKENS
+from ...hdf5.file.tokens import N_TOKENS, n_tokens_of
 from ...hdf5.read.datamodule import H5DataModule
 
 
@@ -18,7 +17,7 @@ def check_classes(config: DictConfig, data: Any) -> None:
     n_classes, n_tokens = model.get("n_classes"), model.get(N_TOKENS)
     if not isinstance(data, H5DataModule):
         return
-    n_known = facts_of(data.layout).get(N_TOKENS, 0)
+    n_known = n_tokens_of(data.layout) or 0
     if isinstance(n_tokens, int) and n_tokens < n_known:
         raise LabError(
             f"model.n_tokens is {n_tokens}, but {data.layout.path} has {n_known} tokens. "
