@@ -1,4 +1,4 @@
-"""Run after a change in a site's profile: site_tables.py. It writes docs/sites.md, a table for each site."""
+"""Run after a change in a site's profile: site_tables.py. It writes docs/sites.md, a section for each site."""
 
 from __future__ import annotations
 
@@ -11,22 +11,16 @@ import yaml
 ROOT = Path(__file__).resolve().parents[1]
 PROFILES = ROOT / "src/labrig/conf/site"
 PAGE = ROOT / "docs/sites.md"
-# What a table shows, in this order; other keys are for the library
-FACTS = (
-    *("scheduler", "gpu", "job", "account", "resources", "queues", "options"),
-    *("launcher", "launcher_options", "modules", "prologue", "internet", "node_local"),
-    *("home_writable", "python", "container", "env", "rendezvous_suffix", "max_jobs", "paths"),
-    *("requeue", "cost"),
-)
 HEAD = """\
 # What is known of each site?
 
-Written by `hooks/site_tables.py` from the profiles in `src/labrig/conf/site/`;
-`lab site show NAME` prints one. Each fact has a mark and a source: **V** run, or read in source · **D** documented ·
-**U** seen only in users' job scripts · **?** unconfirmed. What labrig chose itself is not in the tables.
-**Nobody on the project can log in to the centres**: look at `lab submit --dry-run` first, and correct a copy in
-`conf/site/` of your project.
+`lab site show NAME` prints a profile: each fact with its mark and its source, a page of the centre and the month in which
+it was read. `hooks/site_tables.py` made this page from the profiles. Facts that a section does not name are documented, or
+a choice of labrig's.
+**Nobody on the project can log in to the centres**: look at `lab submit --dry-run` first, and correct a copy of the
+profile in `conf/site/` of your project. [How to](clusters.md).
 """
+UNSURE = {"U": "Seen only in users' job scripts", "?": "Unconfirmed"}
 
 
 def main() -> int:
@@ -43,53 +37,22 @@ def page() -> str:
 
 
 def section(path: Path) -> str:
-    """The heading, the first comment and the table of a profile."""
+    """The heading, the first comment of a profile, and which of its facts are not sure."""
     text = path.read_text(encoding="utf-8")
     profile = yaml.safe_load(text)
-    marks = profile["confidence"]
-    lines = [
-        f"\n## {path.stem}\n",
-        *comment_of(text),
-        "",
-        "fact | value | mark | source",
-        "-|-|-|-",
-    ]
-    for key in FACTS:
-        if key not in profile:
-            continue
-        mark, source = marks.get(key, ("", ""))
-        if mark:
-            lines.append(f"{key} | `{inline(profile[key])}` | {mark} | {source}")
-        inner = {name: mark for name, mark in marks.items() if name.startswith(f"{key}.")}
-        for name, (mark, source) in inner.items():
-            value = inner_value(profile[key], name.removeprefix(f"{key}."))
-            lines.append(f"{name} | `{inline(value)}` | {mark} | {source}")
-    if profile.get("verified"):
-        lines.append(f"verified | {profile['verified']} | |")
-    sources = [
-        f"{name}: {entry.get('url') or entry['what']} ({entry['seen']})"
-        for name, entry in profile["sources"].items()
-    ]
-    return "\n".join([*lines, "", f"Sources: {'; '.join(sources)}.", ""])
+    comment = [line.removeprefix("# ") for line in takewhile(is_comment, text.split("\n"))]
+    lines = [f"\n## {path.stem}\n", *comment, "", f"Scheduler: {profile['scheduler']}."]
+    for mark, meaning in UNSURE.items():
+        keys = [f"`{key}`" for key, (given, _) in profile["confidence"].items() if given == mark]
+        if keys:
+            lines.append(f"{meaning}: {', '.join(keys)}.")
+    if profile["verified"]:
+        lines.append(f"Run: {profile['verified']}.")
+    return "\n".join([*lines, ""])
 
 
-def inner_value(value: dict | list, name: str) -> object:
-    """The entry `name` of a section, or of a list such as `queues`."""
-    if isinstance(value, dict):
-        return value[name]
-    return next(entry for entry in value if entry["name"] == name)
-
-
-def comment_of(text: str) -> list[str]:
-    """The comment at the top of a profile."""
-    lines = takewhile(lambda line: line.startswith("# "), text.split("\n"))
-    return [line.removeprefix("# ") for line in lines]
-
-
-def inline(value: object) -> str:
-    """A value on one line, as YAML; `|` would end the cell."""
-    text = yaml.safe_dump(value, default_flow_style=True, width=10_000, sort_keys=False)
-    return text.removesuffix("\n").removesuffix("\n...").replace("|", "\\|")
+def is_comment(line: str) -> bool:
+    return line.startswith("# ")
 
 
 if __name__ == "__main__":
