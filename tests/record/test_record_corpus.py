@@ -60,7 +60,9 @@ def test_each_is_shown_and_verified(project, capsys, run):
     ]
     wrong = [line for line in wrong if not line.endswith(("none were written", "not recorded"))]
     # Their data was not put into the corpus either: it is found only on the machine that made them.
-    wrong = [line for line in wrong if not line.lstrip().startswith(f"the data of {run} is missing")]
+    wrong = [
+        line for line in wrong if not line.lstrip().startswith(f"the data of {run} is missing")
+    ]
     assert len(wrong) == 2
     assert all(LEFT_OUT in line for line in wrong), error.value
 
