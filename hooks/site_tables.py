@@ -14,9 +14,9 @@ PAGE = ROOT / "docs/sites.md"
 HEAD = """\
 # What is known of each site?
 
-`lab site show NAME` prints a profile: each fact with its mark and its source, a page of the centre and the month in which
-it was read. `hooks/site_tables.py` made this page from the profiles. Facts that a section does not name are documented, or
-a choice of labrig's.
+`lab site show NAME` prints a profile: each fact with its mark and its source, a page of the centre with the month in
+which it was read. `hooks/site_tables.py` made this page from the profiles. Facts that a section does not name are
+documented, or a choice of labrig's.
 **Nobody on the project can log in to the centres**: look at `lab submit --dry-run` first, and correct a copy of the
 profile in `conf/site/` of your project. [How to](clusters.md).
 """
