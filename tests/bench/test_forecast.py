@@ -106,6 +106,7 @@ VALIDATIONS = [
     ({"val_check_interval": 500, "check_val_every_n_epoch": 2, "accumulate_grad_batches": 5}, 50),
     ({"val_check_interval": "00:00:10:00", "check_val_every_n_epoch": 1}, 10),
     ({"val_check_interval": None, "check_val_every_n_epoch": None}, 10),
+    ({"val_every_steps": 100, "check_val_every_n_epoch": 1, "accumulate_grad_batches": 5}, 100),
 ]
 
 

@@ -39,6 +39,15 @@ CASES = {
         (*PLAIN, "trainer.val_check_interval=3", "trainer.accumulate_grad_batches=2"),
         [["train:2", "val:1", "val:4"]],
     ),
+    # 7 steps an epoch: of the second one the fifth, and the end.
+    "validations by steps": (
+        (*PLAIN, "trainer.val_every_steps=5", "trainer.accumulate_grad_batches=2"),
+        [["train:3", "val:2", "epoch:0", "val:1", "train:12", "val:2"]],
+    ),
+    "validations by steps, to max_steps": (
+        (*STEPS, "trainer.val_every_steps=15"),
+        [["val:2", "train:31", "epoch:1", "val:2"]],
+    ),
     "loaders made anew": (
         (*PLAIN, "trainer.reload_dataloaders_every_n_epochs=1"),
         [["train:7", "epoch:0", "train:20"]],

@@ -64,6 +64,17 @@ def test_a_validation_within_an_epoch_chooses_the_best_checkpoint(home, tmp_path
     assert "train/" not in shown[0]
 
 
+def test_validations_by_steps_count_optimizer_steps_and_end_with_the_last(home, tmp_path, capsys):
+    """Also where a group of accumulated batches is short: 7 batches an epoch are 4 steps of 2."""
+    words = ("trainer.max_epochs=-1", "trainer.max_steps=10", "trainer.limit_train_batches=7")
+    words += ("trainer.accumulate_grad_batches=2", "schedule=constant")
+    whole = attempt(home, tmp_path / "steps", *words, "trainer.val_every_steps=3")
+    assert [row["step"] for row in whole.rows if "val/loss" in row] == [3, 6, 9, 10]
+    assert "the weights are of step" not in capsys.readouterr().out
+    attempt(home, tmp_path / "epochs", *words)
+    assert "val/… is of step 8, the weights are of step 10: trainer.val" in capsys.readouterr().out
+
+
 def test_a_sanity_check_leaves_no_row_and_no_checkpoint(home, tmp_path):
     words = (*EPOCH, "trainer.limit_train_batches=4")
     plain = attempt(home, tmp_path / "plain", *words)
@@ -143,6 +154,10 @@ CONTRADICTIONS = [
     (
         ["trainer.devices=2", "trainer.val_check_interval='00:00:10:00'"],
         "processes that disagree wait for ever",
+    ),
+    (
+        ["trainer.val_every_steps=5", "trainer.val_check_interval=5"],
+        "trainer.val_every_steps and trainer.val_check_interval exclude each other",
     ),
 ]
 

@@ -42,6 +42,7 @@ OTHER_TRAINER_KEYS = (
     "max_steps",
     "test_after_fit",
     "test_with",
+    "val_every_steps",
 )
 
 

@@ -124,11 +124,13 @@ def length_of_training(
 
 
 def steps_per_validation(trainer: DictConfig, steps_per_epoch: int | None) -> float | None:
-    """Optimizer steps between two validations by `val_check_interval`; None: an epoch, or a time.
+    """Optimizer steps between two validations; None: an epoch, or a time.
 
     Args:
         trainer: the section.
     """
+    if every_steps := trainer.get("val_every_steps"):
+        return every_steps
     interval = trainer.get("val_check_interval")
     every_n_epochs = trainer.check_val_every_n_epoch or 1
     if isinstance(interval, int) and interval > 0:

@@ -172,12 +172,6 @@ class LeanLoop:
         self.takes_index = "batch_idx" in self.loop._build_kwargs(OrderedDict(), None, 0)
         self.is_plain = type(self.plugin) is Precision
         self.has_scaler = getattr(self.plugin, "scaler", None) is not None
-        # After so many batches something may validate; None: only at the end of the epoch.
-        every = trainer.val_check_batch
-        if every is None or every == float("inf"):
-            limit = trainer.limit_train_batches
-            every = limit if isinstance(limit, int) else None
-        self.check_every = every
         self.checks_by_clock = trainer._val_check_time_interval is not None
         self.checks_of_run = trainer.check_val_every_n_epoch is None
 
@@ -470,7 +464,7 @@ class LeanLoop:
             self.after_lightnings = False
             self.lightnings_end(fetcher)
             return
-        every = self.check_every
+        every = trainer.val_check_batch  # infinite or None: only at the end of the epoch
         n = self.of_run.ready if self.checks_of_run else self.of_epoch.ready
         if (
             loop.batch_progress.is_last_batch

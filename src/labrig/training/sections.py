@@ -25,7 +25,7 @@ class InitSettings:
 
 @settings_class
 class TrainerSettings:
-    """Arguments of Lightning's Trainer that many trainings set, then three settings of our own."""
+    """Arguments of Lightning's Trainer that many trainings set, then settings of our own."""
 
     max_epochs: int | None = setting(
         10, "over the training split; -1: until max_steps", unit="passes", least=-1
@@ -47,6 +47,12 @@ class TrainerSettings:
     )
     limit_val_batches: float | None = setting(1.0, "the same of a validation")
     limit_test_batches: float | None = setting(1.0, "the same of the test")
+    val_every_steps: int | None = setting(
+        None,
+        "between validations, and one at the end; null: by epochs, or val_check_interval in batches",
+        unit="optimizer steps",
+        least=1,
+    )
     matmul_precision: Literal["highest", "high", "medium"] = setting(
         "high", "of float32 products: highest | high (TF32) | medium (bf16)"
     )

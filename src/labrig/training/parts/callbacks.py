@@ -40,6 +40,7 @@ from .build import build_callbacks
 from .compile import TellCompiled
 from .ddp import NodeFacts
 from .leave_out import LeaveOutInitial
+from .validations import Validations
 
 USERS = "yours"  # the name of the section `callbacks` in the list
 
@@ -89,6 +90,8 @@ def fit_callbacks(config: DictConfig, run: Run, attempt: int) -> list[L.Callback
     callbacks: dict[str, list[L.Callback]] = {
         # First, so that it records what the others do.
         "profiler": build_profiler(config, run.dir / "profile"),
+        # Before those that ask whether a validation follows.
+        "validations": [Validations(config.trainer.get("val_every_steps"))],
         # Before somebody looks at the gradients.
         "groups": [WholeGroups()] if accumulates(config, own) else [],
         # Before the first value of the epoch is logged.

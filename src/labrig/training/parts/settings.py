@@ -138,6 +138,11 @@ def refuse_contradictions(config: DictConfig) -> None:
             "profile=simple and trainer.profiler exclude each other: both are Lightning's profiler. "
             "Leave one of them out."
         )
+    if trainer.get("val_every_steps") and trainer.get("val_check_interval"):
+        raise LabError(
+            "trainer.val_every_steps and trainer.val_check_interval exclude each other: the first counts "
+            "optimizer steps, the second batches. Leave one of them out."
+        )
     of_plugins = precision_of_plugins(config)
     if of_plugins and trainer.precision not in ("auto", None):
         raise LabError(

@@ -35,9 +35,10 @@ from .compile import TellCompiled
 from .ddp import BuffersAgree, cluster_environment, is_in_parts, own_strategy, strategy_for
 from .loggers import build_loggers
 from .settings import chosen_settings
+from .validations import BY_STEPS
 
 # Keys of the section `trainer` that Lightning's Trainer does not take.
-NOT_LIGHTNINGS = ("matmul_precision", "threads", "test_after_fit", "test_with")
+NOT_LIGHTNINGS = ("val_every_steps", "matmul_precision", "threads", "test_after_fit", "test_with")
 # Beginnings of warnings about devices, workers and products, not about the user's research. In a
 # release that words one in another way it is shown.
 IGNORED_WARNINGS = (
@@ -85,6 +86,7 @@ def build_trainer(
         plugins=[PartsIO(run.checkpoints, background=config.checkpoint.get("background", False))],
         num_nodes=discover().n_nodes,
         strategy=strategy_for(config),
+        **(BY_STEPS if config.trainer.get("val_every_steps") else {}),
     )
     if is_in_parts(config):
         save_in_parts(trainer.strategy)
@@ -253,7 +255,8 @@ def consequences(trainer: DictConfig) -> list[str]:
             "steps. A number of batches validates at the same ones."
         )
     n_epochs, every_n_epochs = trainer.get("max_epochs"), trainer.get("check_val_every_n_epoch")
-    if n_epochs and every_n_epochs and 0 < n_epochs < every_n_epochs:
+    is_by_steps = trainer.get("val_every_steps")
+    if n_epochs and every_n_epochs and 0 < n_epochs < every_n_epochs and not is_by_steps:
         lines.append(
             f"trains {n_epochs} of the {every_n_epochs} epochs between two validations: no val/ "
             "metric, no best.ckpt. Set trainer.check_val_every_n_epoch=1"
