@@ -31,9 +31,9 @@ PAGE_HEAD = """\
 # Every setting
 
 Written by `hooks/settings_files.py` from the classes beside the code that reads the settings.
-`lab config --all` prints them as YAML.
-A value that is not as the third column says is refused before anything slow is imported.
-Your own keys, and the arguments of classes, are described in [Settings](configuration.md).
+`lab config --all` prints them as YAML. Your own keys, and the arguments of classes: [settings](configuration.md).
+The third column is empty where a value is one of the words that the meaning explains, or else true or false.
+Any other value is refused before anything slow is imported.
 """
 COLUMNS = "setting | default | a value is | meaning\n-|-|-|-"
 
@@ -142,7 +142,10 @@ def rows_of(setting: KnownSetting) -> Iterator[str]:
 
 
 def row_of(setting: KnownSetting) -> str:
+    explained = {"true or false", *re.findall(r"[\w-]+", setting.comment)}
     expected = setting.expected
+    if expected in explained or explained.issuperset(expected.split(" or ")):
+        expected = ""
     cells = [f"`{setting.name}`", f"`{in_yaml(setting.default)}`", expected, setting.comment]
     return " | ".join(cell.replace("|", "\\|") for cell in cells) + "\n"
 
