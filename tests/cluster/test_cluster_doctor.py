@@ -138,7 +138,10 @@ def test_a_profile_is_drafted_from_what_slurm_says(lab):
     lab.fake("sinfo", SINFO)
     lab.fake("scontrol", CONFIG)
     lab.fake("sacctmgr", "abc@v100|qos_gpu-t3,qos_gpu-t4\n")
-    output = lab("site", "init", "ours", SCRATCH="/scratch/ann", WORK="/home/ann")
+    nobody = "http://127.0.0.1:9"
+    output = lab(
+        *("site", "init", "ours"), SCRATCH="/scratch/ann", WORK="/home/ann", https_proxy=nobody
+    )
     file = lab.folder / "src/myproj/conf/site/ours.yaml"
     assert file.read_text() in output
     draft = yaml.safe_load(file.read_text())
@@ -149,7 +152,9 @@ def test_a_profile_is_drafted_from_what_slurm_says(lab):
     assert draft["gpu"] == {"name": "a100/v100", "per_node": 8}
     assert draft["paths"]["scratch"] == "$SCRATCH"
     assert draft["confidence"]["queues"][0] == "V"
+    assert draft["internet"] == {"jobs": False, "login": False}
     assert draft["confidence"]["internet"][0] == "?"
+    assert draft["confidence"]["internet.login"][0] == "V"
     for note in ("SLURM_VERSION           = 23.11.4", "abc@v100|qos_gpu-t3", "disk WORK=/home/ann"):
         assert note in file.read_text()
     script = lab(

@@ -14,7 +14,7 @@ SCRIPTS = ROOT / "tests/helpers/schedulers"
 FOLDER = Path(tempfile.gettempdir()) / "lab-test-gridengine"
 SITE = """\
 scheduler: gridengine
-internet: false
+internet: {jobs: false, login: true}
 paths: {runs: runs, checkpoints: null, data: [data], scratch: null, environment: .venv}
 job: {gpus: 0, time: "00:10:00"}
 launcher: mpirun

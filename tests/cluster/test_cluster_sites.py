@@ -109,7 +109,7 @@ def test_every_fact_of_a_profile_has_a_source_and_a_confidence(name):
         ("scheduler: slrum\n", "one of"),
         ("schedular: slurm\n", "did you mean: scheduler"),
         ("requeue: {method: always}\n", "requeue.method is 'always'.*one of"),
-        ("internet: 3\n", "internet must be true or false"),
+        ("internet: false\n", "internet must be a section, {jobs: …, login: …}, but it is false"),
         ("queues: {a: 1}\n", "queues must be a list"),
         ("queues: [gpu]\n", r"queues\[0\] .* section"),
         ("queues:\n  - {name: gpu, max_hours: 3}\n", r"queues\[0\].max_hours"),

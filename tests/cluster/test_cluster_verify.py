@@ -16,7 +16,7 @@ from labrig.cluster.sites.verified import (
     is_experimental,
     write_verification,
 )
-from labrig.cluster.sites.verify import check_reports, earlier_check
+from labrig.cluster.sites.verify import check_reports, compare_internet, earlier_check
 from labrig.errors import Failed
 from labrig.project import Project
 from recorded_answers import SQUEUE, lab, make_run  # noqa: F401
@@ -66,8 +66,8 @@ def test_another_text_of_the_profile_is_not_what_was_verified():
     )
 
 
-def report(rank, host, n_gpus):
-    return RankReport(rank, 4, host, 16, ["A100"] * n_gpus)
+def report(rank, host, n_gpus, has_internet=False):
+    return RankReport(rank, 4, host, 16, ["A100"] * n_gpus, has_internet)
 
 
 def test_a_job_that_got_less_than_it_asked_for_verifies_nothing():
@@ -81,6 +81,16 @@ def test_a_job_that_got_less_than_it_asked_for_verifies_nothing():
         check_reports(run, plan, reports[:3])
     cpu = SimpleNamespace(request=job_request("lanta", gpus=0))
     assert check_reports(run, cpu, [report(0, "n1", 0)]) == "1 node, CPU"
+
+
+def test_a_profile_that_is_wrong_about_the_internet_is_corrected(capsys):
+    site = load_site(ANN, "perlmutter")
+    compare_internet(site, [report(0, "n1", 1, True), report(1, "n2", 1)])
+    assert not capsys.readouterr().out
+    compare_internet(site, [report(0, "n1", 1, True)])
+    said = capsys.readouterr().out
+    assert "reached https://pypi.org" in said
+    assert "Write there: internet: {jobs: true, …}" in said
 
 
 def test_a_check_that_still_runs_is_taken_up(lab, monkeypatch):  # noqa: F811

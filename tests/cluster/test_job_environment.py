@@ -47,12 +47,14 @@ def printed(lines, *names, **variables):
     ],
 )
 def test_variables_in_a_value_are_expanded_in_the_job_and_nothing_else_is(written, becomes):
-    lines = job_environment(site_with(env={"PLACE": written}, internet=True), SCRATCH, None)
+    lines = job_environment(
+        site_with(env={"PLACE": written}, internet={"jobs": True}), SCRATCH, None
+    )
     assert printed(lines, "PLACE", USER="ann") == [becomes]
 
 
 def test_a_value_of_a_rank_is_exported_in_the_rank():
-    site = site_with(env={"CACHE": "/tmp/$SLURM_LOCALID", "A": "1"}, internet=True)
+    site = site_with(env={"CACHE": "/tmp/$SLURM_LOCALID", "A": "1"}, internet={"jobs": True})
     assert job_environment(site, SCRATCH, None) == ["export A=1"]
     for rank in "01":
         assert printed(rank_environment(site), "CACHE", SLURM_LOCALID=rank) == [f"/tmp/{rank}"]
@@ -60,7 +62,7 @@ def test_a_value_of_a_rank_is_exported_in_the_rank():
 
 def test_modules_of_other_places_and_the_lines_of_a_site():
     modules = {"use": ["$HOME/modules", "/appl/ai"], "load": ["pytorch"]}
-    site = site_with(modules=modules, prologue=["ulimit -s 1024"], internet=True)
+    site = site_with(modules=modules, prologue=["ulimit -s 1024"], internet={"jobs": True})
     lines = job_environment(site, SCRATCH, None)
     assert lines[-1] == "ulimit -s 1024"
     module = 'module() { USED="${USED:-} $*"; }'

@@ -33,7 +33,11 @@ def test_a_job_finds_what_prefetch_fetched_where_home_cannot_be_written(lab, tmp
     docstring, rest = model.read_text().split("import", 1)
     model.write_text(f"{docstring}{PROBE}\nimport{rest}")
     commit(lab.folder, "Fetch something")
-    site = ["site.home_writable=false", "site.internet=false", f"paths.caches={tmp_path}/caches"]
+    site = [
+        "site.home_writable=false",
+        "site.internet.jobs=false",
+        f"paths.caches={tmp_path}/caches",
+    ]
     training = ["trial=baseline", "trainer=cpu", "trainer.max_epochs=1", "job.gpus=0", *site]
     with mounted(tmp_path / "home", "size=1m") as home, read_only(home):
         assert "everything is there" in lab("prefetch", *training, HOME=str(home))

@@ -210,7 +210,7 @@ def test_the_environment_of_a_job_is_that_of_the_profile(name):
     assert ("module load" in text) == bool(modules)
     assert not modules or f"  module load {' '.join(modules)}\n" in text
     assert ("  module purge\n" in text) == bool(site["modules"]["purge"])
-    assert (OFFLINE in text) == (not site["internet"])
+    assert (OFFLINE in text) == (not site["internet"]["jobs"])
     assert ("export LAB_CACHES=/home/ann/myproj/.caches" in text) == bool(site["paths"]["caches"])
     disk = (site["node_local"] or "").lstrip("$")
     place = f'"${{{disk}:-/dev/shm}}/lab-$JOB' if disk else '"/dev/shm/lab-$JOB'

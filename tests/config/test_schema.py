@@ -140,7 +140,7 @@ def test_what_a_comment_promises_is_accepted(setting, value):
         ("speed.lean_loop", None, "must be false or auto, but it is null"),
         ("log.progress", ["x"], r"must be true or false or auto, but it is \['x'"),
         ("log.every_s", "soon", "must be a number of seconds, at least 0, but it is soon"),
-        ("checkpoint", 3, "must be a section with every_min, every_steps, .*, but it is 3"),
+        ("checkpoint", 3, "must be a section, {every_min: …, every_steps: .*}, but it is 3"),
         ("log.bounds.acc", 1, "must be a list of numbers, but it is 1"),
         ("record.env_vars", ["A", 3], "must be a list of texts, but it is"),
     ],

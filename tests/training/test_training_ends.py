@@ -278,9 +278,9 @@ def test_wandb_is_online_with_a_key_and_a_network(monkeypatch, key, reachable, m
     monkeypatch.setenv("WANDB_API_KEY", key)
     monkeypatch.setenv("NETRC", "/nonexistent")
     monkeypatch.setattr(wandb_logger, "is_reachable", lambda host: reachable)
-    assert wandb_logger.wandb_mode("auto", site_has_internet=True) == mode
-    assert wandb_logger.wandb_mode("auto", site_has_internet=False) == "offline"
-    assert wandb_logger.wandb_mode("disabled", site_has_internet=True) == "disabled"
+    assert wandb_logger.wandb_mode("auto", jobs_have_internet=True) == mode
+    assert wandb_logger.wandb_mode("auto", jobs_have_internet=False) == "offline"
+    assert wandb_logger.wandb_mode("disabled", jobs_have_internet=True) == "disabled"
 
 
 @pytest.mark.slow

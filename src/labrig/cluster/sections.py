@@ -203,11 +203,17 @@ class SiteBalance:
 
 
 @settings_class
+class SiteInternet:
+    jobs: bool = setting(False, "false: libraries in jobs are told to stay offline")
+    login: bool = setting(True, "login nodes, where one types make setup and lab prefetch")
+
+
+@settings_class
 class SiteSettings:
     """A cluster's profile."""
 
     scheduler: str | None = setting(None, " | ".join(SCHEDULERS))
-    internet: bool = setting(False, "whether jobs may use the network")
+    internet: SiteInternet = section("who reaches it")
     paths: SitePaths = section("where large things lie")
     node_local: str | None = setting(
         None,

@@ -121,7 +121,7 @@ class KnownSetting:
         """What a value must be, in words, for a message."""
         if self.is_section:
             names = [name_of(each) for each in fields(self.type)]
-            return f"a section with {', '.join(names)}"
+            return f"a section, {{{', '.join(f'{name}: …' for name in names)}}}"
         # Numbers last: what is said of them is long.
         kinds = sorted(kinds_in(self.type), key=NUMBERS.__contains__)
         return " or ".join(self._in_words(kind) for kind in kinds)

@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 
 from ..errors import LabError
 
+INTERNET = "https://pypi.org"  # who reaches it reaches the internet
 PORTS = {"http": 80, "https": 443}
 SIOCGIFADDR = 0x8915  # netdevice(7): the IPv4 address of an interface
 GLOO_INTERFACE = "GLOO_SOCKET_IFNAME"

@@ -26,7 +26,7 @@ OF_A_RANK = re.compile(r"\$\{?(?:SLURM_(?:PROC|LOCAL|NODE)ID|OMPI_COMM_WORLD_\w+
 def job_environment(site: Site, scratch: Path, caches: Path | None) -> list[str]:
     """Shell lines for the job script."""
     lines = _module_lines(site["modules"])
-    if not site["internet"]:
+    if not site["internet"]["jobs"]:
         lines.append(f"export {_words(OFFLINE_SWITCHES)} # compute nodes have no internet")
     if not site["home_writable"]:
         lines.append(

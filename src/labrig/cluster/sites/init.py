@@ -13,6 +13,7 @@ from typing import Any
 import yaml
 
 from ...errors import Failed, LabError, Refused
+from ...machine.network import INTERNET, is_reachable
 from ...project import Project
 from ..schedulers import all_schedulers
 from ..schedulers.command import answer_of
@@ -23,7 +24,8 @@ from .site import load_site
 DISK_VARIABLES = re.compile(r"(\w*SCRATCH\w*|WORK\w*|STORE|PROJECT|DSDIR|\w*TMPDIR|PBS_LOCALDIR)$")
 USEFUL_MODULES = re.compile(r"^(\S*(?:torch|cuda|apptainer|singularity)\S*?)/?$", re.M)
 MAX_MODULES = 12  # that are named in the draft
-ANSWERED = ("queues", "gpu", "job")  # keys that the cluster itself has answered
+# keys that the cluster itself has answered; whether jobs reach the internet, lab site verify tells
+ANSWERED = ("queues", "gpu", "job", "internet.login")
 
 
 def init_command(project: Project, args: list[str]) -> None:
@@ -64,7 +66,7 @@ def draft_profile() -> str:
     scratch = next((f"${name}" for name in disks if "SCRATCH" in name), None)
     profile: dict[str, Any] = {
         "scheduler": scheduler.name,
-        "internet": False,
+        "internet": {"jobs": False, "login": is_reachable(INTERNET)},
         "paths": {
             "runs": "runs",
             "checkpoints": scratch,
@@ -113,7 +115,8 @@ def useful_modules() -> list[str]:
 def format_profile(profile: dict[str, Any], notes: list[str]) -> str:
     """YAML with the notes as comments, and with the source and confidence of each key."""
     source = {"what": f"lab site init on {socket.gethostname()}", "seen": f"{date.today()}"}
-    confidence = {key: ["V" if key in ANSWERED else "?", "cluster"] for key in profile}
+    keys = (*profile, "internet.login")
+    confidence = {key: ["V" if key in ANSWERED else "?", "cluster"] for key in keys}
     profile = profile | {"sources": {"cluster": source}, "confidence": confidence}
     head = ["Drafted by lab site init. In `confidence`, ? marks what could not be asked.", *notes]
     comments = "".join(f"# {note}\n" for note in head)

@@ -11,6 +11,7 @@ from pathlib import Path
 from ... import env
 from ...machine.cpu import cores
 from ...machine.gpu import gpus
+from ...machine.network import INTERNET, is_reachable
 from ...machine.ranks import discover
 from ...project import this_project
 from ...record.files.atomic import write_file
@@ -29,13 +30,21 @@ class RankReport:
     host: str
     cores: int
     gpus: list[str]  # of its node, by name
+    has_internet: bool
 
 
 def main(run_dir: Path) -> None:
     ranks = discover()
     attempt = begin_attempt(Run.open(run_dir), this_project()) if ranks.rank == 0 else None
     names = [gpu.name for gpu in gpus()]
-    report = RankReport(ranks.rank, ranks.world_size, socket.gethostname(), cores(), names)
+    report = RankReport(
+        ranks.rank,
+        ranks.world_size,
+        socket.gethostname(),
+        cores(),
+        names,
+        has_internet=is_reachable(INTERNET),
+    )
     file = run_dir / FOLDER / f"{ranks.rank}.json"
     file.parent.mkdir(exist_ok=True)
     write_file(file, json.dumps(asdict(report)))

@@ -8,8 +8,10 @@ from datetime import date
 from pathlib import Path
 
 from ...config.overrides import SettingsParser
+from ...config.setting import as_yaml
 from ...errors import Failed
 from ...machine.counted import counted
+from ...machine.network import INTERNET
 from ...project import Project
 from ...record.files.process import user
 from ...record.list.rows import run_directories
@@ -21,6 +23,7 @@ from ..submit.submit import SubmitOptions, submit_plan
 from ..watch.job_states import job_state_of
 from ..watch.queue import poll_interval_s
 from .node_answer import RankReport, read_reports
+from .site import Site
 from .verified import Verification, hash_of_profile, verification_of, write_verification
 
 WHY = "lab site verify"
@@ -41,7 +44,8 @@ def verify_command(project: Project, args: list[str]) -> None:
     job = run.record["job"]
     print(f"job {job['id']}, log {run.dir / 'job.log'}", flush=True)
     await_end(run, poll_interval_s(project, plan.site.name))
-    level = check_reports(run, plan, read_reports(run.dir))
+    reports = read_reports(run.dir)
+    level = check_reports(run, plan, reports)
     verification = Verification(
         by=user(),
         day=date.today().isoformat(),
@@ -52,6 +56,7 @@ def verify_command(project: Project, args: list[str]) -> None:
     )
     write_verification(plan.site, verification)
     print(f"{plan.site.name} is verified: {level}. See: lab site show {plan.site.name}")
+    compare_internet(plan.site, reports)
     if not plan.site["verified"]:
         print("Tell the maintainers of the template, so that the profile says it to everybody.")
 
@@ -96,6 +101,17 @@ def await_end(run: Run, poll_s: float) -> None:
                 " type the same command again later, which waits for this job"
             )
         time.sleep(READ_EVERY_S)
+
+
+def compare_internet(site: Site, reports: list[RankReport]) -> None:
+    """Says where the profile is wrong about the internet in jobs."""
+    found = all(report.has_internet for report in reports)
+    if found != site["internet"]["jobs"]:
+        reached = "reached" if found else "did not reach"
+        print(
+            f"the job {reached} {INTERNET}, but {site.path} has internet.jobs:"
+            f" {as_yaml(not found)}. Write there: internet: {{jobs: {as_yaml(found)}, …}}"
+        )
 
 
 def size_of_job(n_ranks: int, n_nodes: int, n_gpus: int) -> str:

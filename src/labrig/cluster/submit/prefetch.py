@@ -40,9 +40,13 @@ def prefetch_command(project: Project, args: list[str]) -> None:
     fetch_initial_weights(project, str(point.config.get("init_from")), online)
     code = subprocess.run(check, env=online, cwd=project.root).returncode
     if code:
-        raise Failed(
-            f"lab check fails here, with the network (exit code {code}). Fix that first: lab check"
-        )
+        advice = "Fix that first: lab check"
+        if not point.config.site.internet.login:
+            advice = (
+                f"Login nodes of {point.choices['site']} have no internet: type this on a machine"
+                f" that has, with the same disks. If it is one: {advice}"
+            )
+        raise Failed(f"lab check fails here, with the network (exit code {code}). {advice}")
     without_network = network_cutter()
     done = subprocess.run(
         [*without_network, *check],

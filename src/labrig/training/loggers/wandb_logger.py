@@ -106,7 +106,7 @@ class WandbOfRun(WandbLogger):
 def build_wandb_logger(config: DictConfig, run: Run, attempt: int) -> WandbLogger:
     """The logger of `logger=wandb`. All attempts of a run are one W&B run; W&B saves no code."""
     settings: Any = OmegaConf.to_container(config.logger.wandb)
-    mode = wandb_mode(settings.pop("mode"), bool(config.site.get("internet", True)))
+    mode = wandb_mode(settings.pop("mode"), config.site.internet.jobs)
     os.environ["WANDB_MODE"] = mode
     os.environ["WANDB_DIR"] = str(run.dir)
     os.environ["WANDB_DISABLE_CODE"] = "true"
@@ -153,7 +153,7 @@ def wandb_config(run: Run) -> dict[str, Any]:
     return {"run_id": run.id, "commit": code.get("commit"), "tree": code.get("tree"), **recorded}
 
 
-def wandb_mode(mode: str, site_has_internet: bool) -> str:
+def wandb_mode(mode: str, jobs_have_internet: bool) -> str:
     """`mode`; for `auto` that of $WANDB_MODE, else online with a key and a network, else offline.
 
     Without a key W&B would ask for one at a prompt; without a network it would wait.
@@ -162,6 +162,6 @@ def wandb_mode(mode: str, site_has_internet: bool) -> str:
         return mode
     if os.environ.get("WANDB_MODE"):
         return os.environ["WANDB_MODE"]
-    if site_has_internet and has_wandb_key() and is_reachable(wandb_url()):
+    if jobs_have_internet and has_wandb_key() and is_reachable(wandb_url()):
         return "online"
     return "offline"
