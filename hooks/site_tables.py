@@ -15,12 +15,12 @@ HEAD = """\
 # What is known of each site?
 
 `lab site show NAME` prints a profile: each fact with its mark and its source, a page of the centre with the month in
-which it was read. `hooks/site_tables.py` made this page from the profiles. Facts that a section does not name are
-documented, or a choice of labrig's.
+which it was read. `hooks/site_tables.py` made this page from the profiles. *Not documented* are facts that come from
+users' job scripts, and those that nobody has confirmed.
 **Nobody on the project can log in to the centres**: look at `lab submit --dry-run` first, and correct a copy of the
 profile in `conf/site/` of your project. [How to](clusters.md).
 """
-UNSURE = {"U": "Seen only in users' job scripts", "?": "Unconfirmed"}
+UNSURE = ("U", "?")  # marks: seen only in users' job scripts, unconfirmed
 
 
 def main() -> int:
@@ -41,11 +41,10 @@ def section(path: Path) -> str:
     text = path.read_text(encoding="utf-8")
     profile = yaml.safe_load(text)
     comment = [line.removeprefix("# ") for line in takewhile(is_comment, text.split("\n"))]
+    unsure = [f"`{key}`" for key, (mark, _) in profile["confidence"].items() if mark in UNSURE]
     lines = [f"\n## {path.stem}\n", *comment, "", f"Scheduler: {profile['scheduler']}."]
-    for mark, meaning in UNSURE.items():
-        keys = [f"`{key}`" for key, (given, _) in profile["confidence"].items() if given == mark]
-        if keys:
-            lines.append(f"{meaning}: {', '.join(keys)}.")
+    if unsure:
+        lines.append(f"Not documented: {', '.join(unsure)}.")
     if profile["verified"]:
         lines.append(f"Run: {profile['verified']}.")
     return "\n".join([*lines, ""])
