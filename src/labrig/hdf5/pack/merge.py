@@ -12,20 +12,26 @@ from .collect import Field, RaggedField, blocks_of
 
 MAX_CLASSES = 256  # different values of a mask of classes; one with more numbers its objects
 ROW = "row"  # the field that says where each sample belongs
+START = "start"  # of windows the field that says where in its sample each begins
 
 
 def merge_parts(parts: Sequence[Layout], directory: Path) -> dict[str, Field]:
-    """The fields of all parts, their samples sorted by the field `row`.
+    """The fields of all parts, their samples sorted by the field `row`; windows of a row by `start`.
 
     Args:
         directory: takes a file for each field; it must outlive the fields.
     """
-    rows = np.concatenate([part.map(part.field(ROW)) for part in parts])
-    order = rows.argsort()
-    doubled = np.flatnonzero(np.diff(rows[order]) == 0)
+    places = {
+        name: np.concatenate([part.map(part.field(name)) for part in parts])
+        for name in (ROW, START)
+        if all(name in part.fields for part in parts)
+    }
+    order = np.lexsort([*reversed(places.values())])
+    is_new = np.any([np.diff(place[order]) != 0 for place in places.values()], axis=0)
+    doubled = np.flatnonzero(~is_new)
     if doubled.size:
         raise DataFileError(
-            f"{parts[0].path.parent}: row {rows[order][doubled[0]]} came twice. "
+            f"{parts[0].path.parent}: row {places[ROW][order][doubled[0]]} came twice. "
             "Predict on one process: trainer.devices=1"
         )
     kinds = {
@@ -36,9 +42,9 @@ def merge_parts(parts: Sequence[Layout], directory: Path) -> dict[str, Field]:
             f"{parts[0].path.parent}: the processes gave different fields or types: "
             f"{'; '.join(sorted(kinds))}. Give the same from predict_step on each."
         )
-    merged: dict[str, Field] = {ROW: rows[order]}
+    merged: dict[str, Field] = {name: place[order] for name, place in places.items()}
     for name in parts[0].fields:
-        if name != ROW:
+        if name not in places:
             merged[name] = _merge_field(parts, name, order, directory / name)
     return merged
 

@@ -15,6 +15,7 @@ from ..file.find import data_files_in
 from ..file.joined import read_layouts
 from ..file.layout import Layout
 from .field_readers import (
+    MASK,
     FieldReader,
     PickledWithoutMaps,
     RaggedReader,
@@ -23,7 +24,7 @@ from .field_readers import (
     build_reader,
 )
 from .order import Batch
-from .windows import Windows
+from .windows import Windows, lengths_of, stride_of
 
 Tensors = tuple[torch.Tensor, ...]
 ALL = "all"  # the name for every sample of a file, in its order, unless a split has it
@@ -55,14 +56,15 @@ class H5Dataset(PickledWithoutMaps, Dataset):
             `Layout` of what was opened already.
         split: its name, or `all`.
         fields: what to read. A ragged field `wav` also offers `wav_lengths` (int64): valid values
-            of each sample.
+            of each sample; and `wav_mask` (bool): which are neither padding nor NaN.
         shapes: of ragged fields. An int crops or pads with zeros to that many values; (height,
             width) is the size of encoded images, then decoded to uint8 (B, 3, height, width). A
             ragged field without a shape is padded to the longest sample of the batch.
         crop: which part of a longer sample is read, `random` or `start` (images: `random` or the
             centre).
-        windows: ragged field -> values of a window: the samples are windows of the sequences, not the
-            sequences; see `Windows`. `crop` says whether they lie at random.
+        windows: the samples are windows of sequences, not the sequences: {"x": 65} of a field, of which
+            `crop` says whether they lie at random; {"past": 96, "next": 24} of all fields that vary in
+            length, at every place, or at every "stride"-th.
         n_windows: random ones in an epoch; None: as many as there are pieces.
         transform: called as transform(batch, rng) on a whole batch, in the worker or prefetch
             thread. Draw from `rng` only: it gives the same numbers again after a resume.
@@ -87,15 +89,16 @@ class H5Dataset(PickledWithoutMaps, Dataset):
     ) -> None:
         if crop not in ("random", "start"):
             raise DataFileError(f"crop is {crop!r}; expected 'random' or 'start'.")
-        shapes, windows = shapes or {}, windows or {}
-        unused = sorted({*shapes, *windows} - set(fields))
-        if unused or shapes.keys() & windows.keys():
-            raise DataFileError(
-                f"shapes and windows name {unused or 'one field both'}, expected some of the fields: {fields}."
-            )
         if not isinstance(path, Layout):
             path = read_layouts(data_files_in(Path(path)) or [Path(path)], is_whole=True)
         self.layout = path
+        shapes = shapes or {}
+        lengths = lengths_of(windows, path, fields) if windows else {}
+        unused = sorted({*shapes, *lengths} - set(fields))
+        if unused or shapes.keys() & lengths.keys():
+            raise DataFileError(
+                f"shapes and windows name {unused or 'one field both'}, expected some of the fields: {fields}."
+            )
         self.split = split
         self.fields = tuple(fields)
         self.transform = transform
@@ -105,11 +108,15 @@ class H5Dataset(PickledWithoutMaps, Dataset):
         self.windows: Windows | None = None
         if windows:
             is_random = crop == "random"
-            self.windows = Windows(self.layout, windows, self.rows, is_random, n_windows)
+            stride = stride_of(windows)
+            self.windows = Windows(self.layout, lengths, self.rows, is_random, n_windows, stride)
             self.n = self.windows.n
         self.readers = [
             build_reader(
-                self.layout, name, {**shapes, **windows}, "window" if name in windows else crop
+                self.layout,
+                name,
+                {**shapes, **lengths},
+                "window" if name.removesuffix(MASK) in lengths else crop,
             )
             for name in self.fields
         ]

@@ -1,7 +1,7 @@
-"""Windows of long sequences: at random places in training, else all pieces in their order."""
+"""Windows of long sequences: at random places in training, or each at its place."""
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -11,16 +11,55 @@ from ..file.errors import DataFileError
 from ..file.layout import OFFSETS, Layout
 from .order import Batch
 
+PARTS = ("past", "next")  # together the length of a window, of all sequences that are read
+STRIDE = "stride"  # from one window to the next
 
-def check_windows(lengths: Mapping[str, int], n: int | None, order: str) -> None:
+
+def check_windows(windows: Mapping[str, int], n: int | None, order: str) -> None:
     """Raises LabError for settings of a data module that say nothing together."""
-    if n is not None and (not lengths or n < 1):
+    if n is not None and (not windows or n < 1):
         raise LabError(
             f"data.windows_per_epoch is {n}, expected a number above 0 that goes with data.windows, such "
             "as {x: 65}."
         )
-    if lengths and order in ("blocks", "lengths"):
+    if n is not None and stride_of(windows):
+        raise LabError(
+            f"data.windows_per_epoch is {n}, but data.windows has past, next or stride: each window is read "
+            "once an epoch. Delete data.windows_per_epoch, or write data.windows={x: 65}"
+        )
+    if windows and order in ("blocks", "lengths"):
         raise LabError(f"data.order={order} is not for data.windows. Delete it: data.order=auto")
+
+
+def stride_of(windows: Mapping[str, int]) -> int | None:
+    """From the beginning of a window to that of the next one; None: no window has a place of its own."""
+    return windows.get(STRIDE, 1 if set(PARTS) & windows.keys() else None)
+
+
+def lengths_of(windows: Mapping[str, int], layout: Layout, fields: Sequence[str]) -> dict[str, int]:
+    """How long the windows of each field are.
+
+    Args:
+        windows: `{x: 65}`, or `{past: 96, next: 24}` for all fields that vary in length; see `Windows`.
+    """
+    of_fields = {name: n for name, n in windows.items() if name not in (*PARTS, STRIDE)}
+    parts = {name: n for name, n in windows.items() if name in PARTS}
+    is_whole = all(isinstance(n, int) and n > 0 for n in windows.values())
+    if bool(of_fields) == bool(parts) or not is_whole:
+        raise DataFileError(
+            f"data.windows is {dict(windows)}, expected whole numbers above 0: {{x: 65}} for a field, or "
+            "{past: 96, next: 24, stride: 4} for all fields that vary in length."
+        )
+    if of_fields:
+        return of_fields
+    ragged = [name for name in fields if name in layout.fields and layout.is_ragged(name)]
+    if not ragged:
+        raise DataFileError(
+            f"{layout.path}: none of data.fields, {', '.join(fields)}, varies in length, so data.windows "
+            "cuts nothing. It has: "
+            f"{', '.join(name for name in layout.fields if layout.is_ragged(name)) or 'no such field'}"
+        )
+    return dict.fromkeys(ragged, sum(parts.values()))
 
 
 class Windows:
@@ -30,8 +69,9 @@ class Windows:
         lengths: of the windows, for each ragged field; fields of one window have one length.
         rows: (n,) the samples of the split.
         is_random: at places that follow from seed, epoch and index, each as likely as any other;
-            else piece after piece, without what is left at the end of a sample.
+            else one after the other, without what is left at the end of a sample.
         n: random windows in an epoch; None: as many as there are pieces.
+        stride: from one window to the next, if not their length; then none is random.
     """
 
     def __init__(
@@ -41,10 +81,11 @@ class Windows:
         rows: np.ndarray,
         is_random: bool,
         n: int | None,
+        stride: int | None = None,
     ) -> None:
         self.length, *others = {*lengths.values()}
-        if others or self.length < 1:
-            raise DataFileError(f"data.windows is {dict(lengths)}, expected one length above 0.")
+        if others:
+            raise DataFileError(f"data.windows is {dict(lengths)}, expected one length.")
         self.rows = np.array(rows)
         sizes = [_sizes(layout, name, self.rows) for name in lengths]
         if any((other != sizes[0]).any() for other in sizes):
@@ -52,19 +93,22 @@ class Windows:
                 f"{layout.path}: the fields {', '.join(lengths)} differ in the lengths of their samples, so "
                 "they have no common windows. Name one of them."
             )
-        self.is_random = is_random
-        n_pieces = sizes[0] // self.length
-        self.n_short = int((n_pieces == 0).sum())
-        if not n_pieces.any():
+        self.is_random = is_random and stride is None
+        self.stride = 1 if self.is_random else stride or self.length
+        is_long = sizes[0] >= self.length
+        self.n_short = int((~is_long).sum())
+        if not is_long.any():
             raise DataFileError(
                 f"{layout.path}: no sample of the split has {self.length} values, as data.windows says; "
                 f"the longest has {sizes[0].max(initial=0)}. Write a smaller number."
             )
         # how many windows begin in a sample, and in those before it
-        n_places = np.maximum(sizes[0] - self.length + 1, 0) if is_random else n_pieces
+        n_places = np.where(is_long, (sizes[0] - self.length) // self.stride + 1, 0)
         self.before = np.cumsum(n_places) - n_places
         self.n_places = int(n_places.sum())
-        self.n = n if n is not None and is_random else int(n_pieces.sum())
+        self.n = self.n_places
+        if self.is_random:
+            self.n = int((sizes[0] // self.length).sum()) if n is None else n
         self._drawn: tuple[tuple[int, ...], np.ndarray] = ((), np.empty(0, np.uint64))
 
     def tell_of_short_samples(self, split: str) -> None:
@@ -80,8 +124,7 @@ class Windows:
         """The row of each window of a batch, and where in that sample it begins, (B,) int64 each."""
         place = self._draw(batch) if self.is_random else batch.indices
         sample = np.searchsorted(self.before, place, "right") - 1
-        start = place - self.before[sample]
-        return self.rows[sample], start if self.is_random else start * self.length
+        return self.rows[sample], (place - self.before[sample]) * self.stride
 
     def _draw(self, batch: Batch) -> np.ndarray:
         if not batch.entropy:
@@ -98,7 +141,7 @@ def _sizes(layout: Layout, name: str, rows: np.ndarray) -> np.ndarray:
     if not layout.is_ragged(name) or "encoding" in layout.field(name).attrs:
         raise DataFileError(
             f"{layout.path}: data.windows names {name}, whose samples are no sequences that vary in "
-            "length. Name one that --as tokens or samples() made."
+            "length. Name one that --as series, --as tokens or samples() made."
         )
     offsets = layout.map(layout.arrays[name + OFFSETS])
     return offsets[rows + 1] - offsets[rows]

@@ -15,7 +15,7 @@ from ...errors import Failed, LabError, NotComparable, require_package
 from ...hdf5.file.checksum import fingerprint
 from ...hdf5.file.joined import read_layouts
 from ...hdf5.file.layout import Layout, read_layout
-from ...hdf5.pack.merge import ROW
+from ...hdf5.pack.merge import ROW, START
 from ...hdf5.read.folds import groups_of
 from ...machine.counted import counted
 from ...project import Project
@@ -114,6 +114,8 @@ def measure(project: Project, run: Run, metric: str, label: str) -> Measured:
     data = read_layouts(files) if files else None
     row_N = predicted.map(predicted.field(ROW))
     group_N = groups_of(data, row_N) if data else None
+    if group_N is None and START in predicted.fields:
+        group_N = row_N  # windows of one sequence are not independent
     return Measured(
         row_N,
         values_of(predicted, data, row_N, quantity, label),
@@ -178,7 +180,9 @@ def predicted_classes(predicted: Layout) -> np.ndarray:
 
 def only_field(predicted: Layout, n_axes: int, quantity: str) -> str:
     """The one field of predictions with so many axes."""
-    shapes = {name: array.shape for name, array in predicted.fields.items() if name != ROW}
+    shapes = {
+        name: array.shape for name, array in predicted.fields.items() if name not in (ROW, START)
+    }
     fitting = [
         name
         for name, shape in shapes.items()

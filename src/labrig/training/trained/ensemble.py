@@ -9,7 +9,7 @@ import numpy as np
 
 from ...errors import LabError
 from ...hdf5.file.layout import Layout
-from ...hdf5.pack.merge import ROW
+from ...hdf5.pack.merge import ROW, START
 
 
 def mean_of(files: Sequence[Layout]) -> dict[str, np.ndarray]:
@@ -43,7 +43,7 @@ def mean_of(files: Sequence[Layout]) -> dict[str, np.ndarray]:
             means[name] = means[scores[0]].argmax(1).astype(values[name][0].dtype)
         elif all(np.array_equal(one, values[name][0]) for one in values[name]):
             means[name] = values[name][0]
-        elif name == ROW:
+        elif name in (ROW, START):
             raise LabError("the runs predicted other samples. Choose the same data and split=NAME")
         else:
             raise LabError(

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from ...errors import LabError
 from ...hdf5.pack.collect import Collector
-from ...hdf5.pack.merge import ROW
+from ...hdf5.pack.merge import ROW, START
 from ...hdf5.pack.writer import write_fields
 from ...hdf5.read.loader import Loader
 
@@ -37,7 +37,7 @@ class PredictionWriter(BasePredictionWriter):
         self.run_id = run_id
         self.directory: Path | None = None
         self.n_samples: int | None = None  # of all ranks; None: the loader does not say
-        self._rows: Iterator[np.ndarray] | None = None
+        self._places: Iterator[dict[str, np.ndarray]] | None = None
         self._n_here = 0
         self._collector: Collector | None = None
         self._open = ExitStack()
@@ -58,7 +58,7 @@ class PredictionWriter(BasePredictionWriter):
         loader = only_loader(trainer.predict_dataloaders)
         if isinstance(loader, Loader):
             self.n_samples = loader.order.n
-            self._rows = rows_of(loader)
+            self._places = places_of(loader)
         elif hasattr(getattr(loader, "dataset", None), "__len__"):
             self.n_samples = len(loader.dataset)
 
@@ -72,21 +72,27 @@ class PredictionWriter(BasePredictionWriter):
     ) -> None:
         fields = as_fields(prediction)
         n_rows = len(next(iter(fields.values())))
-        if self._rows is not None:
-            rows = next(self._rows)
+        if self._places is not None:
+            places = next(self._places)
         elif batch_indices:
-            rows = np.asarray(batch_indices, np.int64)
+            places = {ROW: np.asarray(batch_indices, np.int64)}
         else:
-            rows = self._counted(n_rows, trainer.world_size)
+            places = {ROW: self._counted(n_rows, trainer.world_size)}
+        n_samples = len(places[ROW])
         for name, values in fields.items():
-            if len(values) != len(rows):
+            if name in places:
                 raise LabError(
-                    f"predict_step gave {len(values)} rows of {name!r} for {len(rows)} samples; "
+                    f"predict_step gave the field {name!r}, which is ours: where each sample lies in the "
+                    "data file. Rename it."
+                )
+            if len(values) != n_samples:
+                raise LabError(
+                    f"predict_step gave {len(values)} rows of {name!r} for {n_samples} samples; "
                     "expected one for each"
                 )
-        self._n_here += len(rows)
+        self._n_here += n_samples
         assert self._collector is not None  # since on_predict_start
-        self._collector.add_batch("predict_step", {ROW: rows} | fields)
+        self._collector.add_batch("predict_step", places | fields)
 
     def _counted(self, n_rows: int, world_size: int) -> np.ndarray:
         """The next rows, for a loader that does not say which samples it gives."""
@@ -121,20 +127,18 @@ def only_loader(loaders: Any) -> Any:
     return values[0]
 
 
-def rows_of(loader: Loader) -> Iterator[np.ndarray]:
-    """The rows in the data file of the samples of each batch of this rank."""
+def places_of(loader: Loader) -> Iterator[dict[str, np.ndarray]]:
+    """The rows in the data file of the samples of each batch of this rank; of windows where they begin."""
     for batch in loader.order.batches(epoch=0):
-        yield np.asarray(loader.dataset.rows[batch.indices])
+        if loader.dataset.windows:
+            yield dict(zip((ROW, START), loader.dataset.windows.places(batch), strict=True))
+        else:
+            yield {ROW: np.asarray(loader.dataset.rows[batch.indices])}
 
 
 def as_fields(prediction: Any) -> dict[str, np.ndarray | list[np.ndarray]]:
     """What predict_step returned, as arrays by their field."""
     fields = prediction if isinstance(prediction, Mapping) else {ONE_TENSOR: prediction}
-    if ROW in fields:
-        raise LabError(
-            f"predict_step gave the field {ROW!r}, which is ours: the row of each sample in the "
-            "data file. Rename it."
-        )
     if not fields:
         raise LabError("predict_step gave an empty dict; expected a tensor for each field")
     return {name: as_array(name, values) for name, values in fields.items()}
