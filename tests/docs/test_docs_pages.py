@@ -31,6 +31,7 @@ SHORT = (
     *("multi-gpu", "notebooks", "own-code", "own-data", "parallelism", "problems"),
     *("sequences", "shared-server", "storage", "untested"),
     *(
+        "forecasting",
         "growing-data",
         "leaving",
         "record-files",

@@ -6,6 +6,7 @@ import shlex
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import torch
 from matplotlib.image import imread
@@ -23,16 +24,17 @@ TRAINED = {
     "text": ("test/acc", 0.05),
     "language": ("test/bits", 0.15),
     "vae": ("test/mse", 0.003),
-    "series": ("test/mae", 3.0),
+    "forecast": ("test/mae", 1.5),
 }
 NAMES = (
     *("images", "segmentation", "audio", "text", "language", "finetune"),
-    *("series", "vae", "program", "pipeline", "workflow"),
+    *("forecast", "vae", "program", "pipeline", "workflow"),
 )
 FROM_FILES = (
     "segmentation",
     "text",
     "language",
+    "forecast",
 )  # data that lie as files, and are packed by a command
 MAX_LINES = 150
 
@@ -137,10 +139,17 @@ def test_segmentation_says_what_it_found(own):
 
 
 @pytest.mark.slow
-def test_folds_share_no_sample_and_give_a_mean(own):
-    if not (own / "data/series.h5").exists():
-        call(own, "lab", "data", "pack", "series")
-    short = ("trainer=cpu", "trainer.threads=1", "trainer.max_epochs=1")
-    call(own, "lab", "train", "trial=series", "data.fold=0,1,2", "-m", *short)
-    said = call(own, "lab", "runs", "table", "trial=series", "--over", "data.fold", "data.fold<3")
-    assert re.search(r"series .* ± .* 3$", said, re.M), said
+def test_folds_of_series_give_a_mean_and_predictions_give_the_metrics_again(own):
+    short = ("data.folds=5", "trainer=cpu", "trainer.threads=1", "trainer.max_epochs=1")
+    call(own, "lab", "train", "trial=forecast", "data.fold=range(3)", "-m", *short)
+    said = call(own, "lab", "runs", "table", "trial=forecast", "--over", "data.fold")
+    assert re.search(r"forecast .* ± .* 3$", said, re.M), said
+    call(own, "lab", "predict", "@last", "--to", "predicted.npz")
+    with np.load(own / "predicted.npz") as predicted:
+        error = predicted["forecast"].astype(float) - predicted["demand"]
+        n_windows = 366 - 35 + 1  # of the year of the test, in each of ten regions
+        assert error.shape == (10 * n_windows, 7)
+        assert sorted(predicted["start"]) == sorted([*range(n_windows)] * 10)
+    metrics = last(own)["metrics"]
+    assert metrics["test/mae"] == pytest.approx(np.abs(error).mean(), rel=1e-5)
+    assert metrics["test/rmse"] == pytest.approx(np.sqrt((error**2).mean()), rel=1e-5)

@@ -146,7 +146,7 @@ def test_the_changed_code_is_named_in_the_file(own_project, tmp_path):
     [
         (
             ("p", "pets"),
-            r"--as images, encoded, pairs, audio, table, text, tokens, arrays or hdf5\. .* looks like images",
+            r"--as images, encoded, pairs, audio, table, text, tokens, series, arrays or hdf5\. .* looks like images",
         ),
         (("p", "pets", "--as", "audio"), r"has no audio .*looks like images: --as images"),
         (("p", "pets", "--as", "images", "--rate", "3"), r"--rate goes with --as audio"),

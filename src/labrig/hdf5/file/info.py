@@ -16,12 +16,12 @@ from .errors import DataFileError
 from .find import files_of_section, parser_for_one_file
 from .groups import FORMS, GROUPS, groups_of_splits
 from .joined import read_data_set, read_layouts
-from .layout import Layout
+from .layout import OFFSETS, Layout
 from .tokens import N_TOKENS, n_tokens_of
 
 MAX_CLASSES_SHOWN = 20
 USABLE_SHARE = 0.8  # of the free memory, that a file may take
-LISTED_BELOW = ("classes", "categories", "vocabulary")
+LISTED_BELOW = ("classes", "categories", "vocabulary", "ragged")
 ATTRS_NOT_SHOWN = ("format", "n", "complete", "made_by", GROUPS, FORMS)
 
 
@@ -84,6 +84,14 @@ def print_origin(layout: Layout) -> None:
             print(f"  {printable(key)}: {printable(value)}")
 
 
+def _lengths(layout: Layout, name: str) -> str:
+    """Such as: 3 to 500 values, median 61, 2 empty."""
+    lengths = np.diff(layout.rows(layout.arrays[name + OFFSETS])[:])
+    n_empty = int((lengths == 0).sum())
+    empty = f", {n_empty} empty" if n_empty else ""
+    return f"{lengths.min()} to {lengths.max()} values, median {np.median(lengths):g}{empty}"
+
+
 def print_content(layout: Layout) -> None:
     """Prints samples, bytes, fields, splits and groups."""
     size_MB = layout.size_bytes / 1e6
@@ -91,8 +99,10 @@ def print_content(layout: Layout) -> None:
     print(f"{layout.path}: {layout.n_samples} samples, {size_MB:.1f} MB on {disk}")
     for name, array in layout.fields.items():
         shape = "x".join(map(str, array.shape[1:])) or "one number"
+        told = ""
         if layout.is_ragged(name):
             shape = "ragged"
+            told = "" if "encoding" in array.attrs else f", {_lengths(layout, name)}"
         attrs = [
             f", {printable(key)} {printable(value)}"
             for key, value in array.attrs.items()
@@ -100,7 +110,7 @@ def print_content(layout: Layout) -> None:
         ]
         array_MB = array.n_bytes / 1e6
         print(
-            f"  field {printable(name):<10} {array.dtype!s:<8} {shape:<13} {array_MB:9.1f} MB{''.join(attrs)}"
+            f"  field {printable(name):<10} {array.dtype!s:<8} {shape:<13} {array_MB:9.1f} MB{told}{''.join(attrs)}"
         )
     splits = [f"{printable(name)} {split.n_rows}" for name, split in layout.splits.items()]
     print(f"  splits {', '.join(splits) or 'none'}")

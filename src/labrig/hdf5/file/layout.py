@@ -18,6 +18,7 @@ FORMAT = "lab-hdf5"
 VERSION = 1
 # Ends the name of the array that says where each sample of a ragged field begins
 GROUP = "group"  # the field that says which samples belong together, such as those of a patient
+TIME = "time"  # the field of series: of each step, seconds since 1970 where the table had dates
 OFFSETS = "_offsets"
 TORCH_TYPES = "?bhilqBHILQefdFD"  # NumPy's codes of the types that torch has too
 BLOCK_BYTES = 8 << 20  # read and written at once

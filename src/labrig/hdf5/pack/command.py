@@ -37,6 +37,7 @@ from ..file.info import print_categories, print_classes, print_content, print_pr
 from ..file.joined import read_layouts
 from ..file.keep import refuse_foreign
 from ..file.layout import GROUP, read_layout
+from ..file.spans import SOURCE, SPAN, refuse_overlap
 from .arrays import Parts, join_parts, open_arrays
 from .collect import collect_fields, count_samples
 from .data_yaml import lines_written_for, pack_command_line, write_config
@@ -222,7 +223,7 @@ def pack(
         options.seed,
         read_split_file(options.split_file) if options.split_file else None,
         # in a table --group is a column, and in arrays one of them
-        None if options.kind in ("table", "arrays", "hdf5") else options.group,
+        None if options.kind in ("table", "series", "arrays", "hdf5") else options.group,
         options.known.groups,
         options.names,
         options.spellings,
@@ -245,6 +246,9 @@ def pack(
             origin = {**origin, **names}
         arrangement = splitter.arrange(n_samples)
         order = places[arrangement.order]
+        if {SOURCE, SPAN} <= fields.keys():
+            source, span = (np.asarray(fields[name])[order] for name in (SOURCE, SPAN))
+            refuse_overlap(options.name, source, span, arrangement.splits)
         if collected.finish:
             train = order[arrangement.splits.get("train", [])]
             fields, attrs = collected.finish(fields, attrs, train, directory)
@@ -262,7 +266,8 @@ def pack(
         remove_parts(target)
     if path_of_names is not None:
         write_names(path_of_names, splitter.keys, arrangement)
-    splitter.tell_of_groups()
+    if not options.split_by_time:  # which divides each series on purpose
+        splitter.tell_of_groups()
     splitter.tell_of_empty_splits(arrangement.splits)
 
 

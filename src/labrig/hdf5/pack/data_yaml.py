@@ -13,7 +13,8 @@ from ...project import Project, read_yaml
 from ..file.atomic_file import explain_write_errors, publish, temporary_directory_next_to
 from ..file.errors import DataFileError
 from ..file.find import config_file_of, read_data_config, section_of_trial
-from ..file.layout import GROUP, Layout, read_layout
+from ..file.layout import GROUP, TIME, Layout, read_layout
+from ..file.spans import SOURCE, SPAN
 from ..file.tokens import n_tokens_of
 from ..read.field_readers import is_encoded
 from .options import PackOptions
@@ -53,6 +54,9 @@ flip: null  # horizontal | both: half of the training samples are mirrored, imag
 OF_TOKENS = """\
 windows: {x: 65}  # each sample is 65 values of x: at random places in training, else all pieces in order
 windows_per_epoch: null  # random ones; null: as many as there are pieces
+"""
+OF_SERIES = """\
+windows: {past: 24, next: 8, stride: 1}  # each sample is 32 steps of all fields; an epoch has each window once
 """
 
 
@@ -157,6 +161,8 @@ def yaml_of(
     )
     if options.kind == "tokens":
         text += OF_TOKENS
+    if options.kind == "series":
+        text += OF_SERIES
     return _lines_for(own_class, text) if own_class else text
 
 
@@ -164,7 +170,8 @@ def fields_of_batch(layout: Layout, options: PackOptions) -> list[str]:
     """The fields that a training usually reads, in the order of a batch."""
     if {"x", LABEL} <= layout.fields.keys() and options.kind != "pairs":
         return ["x", LABEL]
-    stored = [name for name in layout.fields if name != GROUP]
+    left_out = (GROUP, TIME) if options.kind == "series" else (GROUP, SOURCE, SPAN)
+    stored = [name for name in layout.fields if name not in left_out]
     return sorted(stored, key=lambda name: (name == LABEL, name != "x"))
 
 
@@ -290,6 +297,10 @@ def write_config(
         if n_tokens_of(layout):
             print(
                 "  next: a model of tokens, with n_tokens: ${data_of:n_tokens}. See: lab docs sequences"
+            )
+        elif options.kind == "series":
+            print(
+                "  next: the windows in that file, then a model of them. See: lab docs forecasting"
             )
         else:
             print(f"  next: lab check trial=baseline data={options.name}")

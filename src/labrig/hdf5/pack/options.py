@@ -33,7 +33,7 @@ HELP = {
     "sources": "raw data: a directory, or files; train=PATH val=PATH when they are split already",
     "--as": "what the source holds: KINDS; or the name of a class in data.py, of which samples() are "
     "packed. encoded: images as the bytes of their files; pairs: images and masks; text: each file or row "
-    "is a sample; tokens: one long sequence",
+    "is a sample; tokens: one long sequence; series: tables of which each row is a step in time",
     "--size": "of images and pairs: scaled to cover it, then cropped; encoded: when they are read",
     "--background": "of images: seen where they are transparent; such as white or '#808080'",
     "--rate": "of audio: resampled to it",
@@ -41,9 +41,14 @@ HELP = {
     "--tokenizer": "of text and tokens: bytes (default), characters, words, or a tokenizer of Hugging "
     "Face: its file, or its name in the local cache",
     "--n-tokens": "of characters and words: the most frequent ones of the training split",
+    "--series": "column that names the series of a row (default: each table is one)",
+    "--time": "column of the times, of which each step is a row or a gap (default: each row is a step)",
+    "--split-by-time": "times at which val and test begin: 2024-01-01,2024-07-01; with --group only series "
+    "of the same split lie in each",
+    "--gap": "steps that are left out before each of these times",
     "--label": "column of a table that becomes y",
-    "--columns": "columns of a table that become x, with commas (default: all others); of --as text the "
-    "one that holds the texts",
+    "--columns": "columns of a table that become x, or of series the fields, with commas (default: all "
+    "others); of --as text the one that holds the texts",
     "--drop-rows": "leave out the rows of a table that have gaps",
     "--fill": "put it into the gaps of a table's x",
     "--each-number": "of a list of numbers is a sample of its own",
@@ -56,7 +61,7 @@ HELP = {
     "--encoding": "of a table or texts: such as latin-1 (default: %(default)s)",
     "--split": "shares (default: %(default)s)",
     "--split-file": "lines `sample,split`; sample: path below the source, or row number, from 0",
-    "--group": "keeps a group in one split: column of a table, name of an array, or a regular expression "
+    "--group": "keeps a group in one split: column of a table or of series, name of an array, or a regular expression "
     "that finds the group in each path",
     "--join-names": "classes and groups whose names differ in capitals, blanks or the form of a number "
     "only are one",
@@ -81,9 +86,12 @@ KINDS_OF_OPTIONS = {
     ("images", "encoded", "pairs", "audio"): ("jobs", "part"),
     ("audio",): ("rate", "float32"),
     ("text", "tokens"): ("tokenizer", "n_tokens"),
-    ("table", "text"): ("label", "columns", "drop_rows"),
-    ("table", "pairs", "text"): ("separator",),
-    ("table",): ("fill", "texts", "times", "thousands"),
+    ("series",): ("series", "time", "split_by_time", "gap"),
+    ("table", "text", "series"): ("columns",),
+    ("table", "text"): ("label", "drop_rows"),
+    ("table", "pairs", "text", "series"): ("separator",),
+    ("table", "series"): ("times", "thousands"),
+    ("table",): ("fill", "texts"),
     ("arrays", "hdf5"): ("each_number",),
 }
 # How programs write that there is no value
@@ -155,6 +163,10 @@ class PackOptions:
     float32: bool  # recordings of all types become it
     tokenizer: str | None
     n_tokens: int | None  # of a vocabulary, at most
+    series: str | None  # columns
+    time: str | None
+    split_by_time: list[str]
+    gap: int  # steps
     label: str | None
     columns: list[str]
     drop_rows: bool
@@ -234,6 +246,10 @@ def _parser(command: str) -> argparse.ArgumentParser:
     add("--float32", action="store_true")
     add("--tokenizer", metavar="NAME")
     add("--n-tokens", type=int, metavar="N")
+    add("--series", metavar="COLUMN")
+    add("--time", metavar="COLUMN")
+    add("--split-by-time", type=_words, default=[], metavar="TIME,TIME")
+    add("--gap", type=int, default=0, metavar="N")
     add("--label")
     add("--columns", type=_words, default=[])
     add("--drop-rows", action="store_true")
@@ -338,6 +354,12 @@ def _check_kind(options: PackOptions) -> None:
     letters = [options.decimal, *([options.thousands] if options.thousands else [])]
     if options.decimal == options.thousands or any(len(letter) != 1 for letter in letters):
         raise LabError("--decimal and --thousands are two letters; write such as --decimal , ")
+    if options.gap and (options.gap < 0 or not options.split_by_time):
+        raise LabError("--gap N is a number of steps, and goes with --split-by-time.")
+    if options.split_by_time and (options.split_file or options.sources[0].split):
+        raise LabError(
+            "--split-by-time says which split each step is in: leave out --split-file and SPLIT=PATH."
+        )
     if min(options.size or (1,)) < 1 or (options.rate is not None and options.rate < 1):
         raise LabError("--size and --rate are not above 0; write such as --size 64 64.")
     if options.names and options.kind in ("arrays", "hdf5"):

@@ -16,6 +16,7 @@ import numpy as np
 from ...errors import LabError
 from ...failure import debugging, describe, shown_path
 from ..file.errors import DataFileError
+from ..file.spans import SOURCE, number_of_source
 from .collect import Field
 from .folders import class_attrs
 from .options import PackOptions
@@ -179,6 +180,8 @@ class OwnSamples:
         if isinstance(label, str):
             self.classes[label] += 1
             numbers[LABEL] = np.int64(self.number_of.setdefault(label, len(self.number_of)))
+        if isinstance(sample.get(SOURCE), str):
+            numbers[SOURCE] = number_of_source(sample[SOURCE])
         if isinstance(sample.get("name"), str):
             numbers["key"] = numbers.pop("name")
         group = self.options.group

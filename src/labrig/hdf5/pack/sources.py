@@ -35,6 +35,7 @@ READERS = {
     "table": "tables:read_table",
     "text": "texts:read_text",
     "tokens": "texts:read_tokens",
+    "series": "series:read_series",
     "arrays": "",  # packed as they are
     "hdf5": "",
 }

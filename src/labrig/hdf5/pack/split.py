@@ -209,7 +209,7 @@ class Splitter:
         order = permutation(n_samples, self.seed, 1, n_samples)
         values = self.assigned_splits or self.groups
         if not values:
-            return Arrangement(order, self._divide(n_samples))
+            return Arrangement(order, divide(self.shares, self.seed, n_samples))
         if len(values) != n_samples:
             raise DataFileError(
                 f"only {len(values)} of {n_samples} samples have a "
@@ -237,25 +237,25 @@ class Splitter:
                 f"{splits}: where its new samples go is yours to say. Name the splits: --split-file FILE"
             )
         new = np.array([number for number, splits in enumerate(splits_of) if not splits], np.int64)
-        numbers_of = {split: new[part] for split, part in self._divide(len(new)).items()}
+        parts = divide(self.shares, self.seed, len(new))
+        numbers_of = {split: new[part] for split, part in parts.items()}
         for number, splits in enumerate(splits_of):
             for split in splits:
                 numbers_of[split] = np.append(numbers_of.get(split, new[:0]), number)
         return numbers_of
 
-    def _divide(self, n: int) -> dict[str, np.ndarray]:
-        """The numbers 0..n-1 at random by the shares. A split whose share rounds to nothing is left
-        out; of one number, the first split gets it.
-        """
-        if n == 0:
-            return {}
-        ends = np.rint(np.cumsum(list(self.shares.values())) * n).astype(int)
-        ends[0] = max(ends[0], 1)
-        ends[-1] = n
-        parts = np.split(permutation(n, self.seed, n), ends[:-1])
-        return {
-            name: np.sort(part) for name, part in zip(self.shares, parts, strict=True) if len(part)
-        }
+
+def divide(shares: Mapping[str, float], seed: int, n: int) -> dict[str, np.ndarray]:
+    """The numbers 0..n-1 at random by the shares of splits. A split whose share rounds to nothing is
+    left out; of one number, the first split gets it.
+    """
+    if n == 0:
+        return {}
+    ends = np.rint(np.cumsum(list(shares.values())) * n).astype(int)
+    ends[0] = max(ends[0], 1)
+    ends[-1] = n
+    parts = np.split(permutation(n, seed, n), ends[:-1])
+    return {name: np.sort(part) for name, part in zip(shares, parts, strict=True) if len(part)}
 
 
 def _number_values(values: Sequence[Any]) -> tuple[np.ndarray, list[Any]]:

@@ -30,25 +30,18 @@ def read_table(options: PackOptions, damaged: DamagedSamples) -> Collected:
     field hold the names. x is float32, or float64 or int64 where that alone tells its values apart.
     """
     files = [TableFile(source, options) for source in options.sources]
-    for file in files[1:]:
-        if file.names != files[0].names:
-            raise DataFileError(
-                f"{file.path}: row 1 has the columns {', '.join(file.names)}; {files[0].path} has "
-                f"{', '.join(files[0].names)}. Give all tables the same."
-            )
-    if not sum(file.n_rows for file in files):
-        raise DataFileError(f"{files[0].path} has no rows. Name a table with a head line and rows.")
-    _check_cut(files, options)
-    x_names = _x_names(files, options)
+    require_same_columns(files)
+    check_cut(files, options)
+    names = x_names(files, options)
     is_text = options.kind == "text"
-    columns = {} if is_text else {name: x_column(name, files, options) for name in x_names}
+    columns = {} if is_text else {name: x_column(name, files, options) for name in names}
     label = text_column(options.label, files, options, is_label=True) if options.label else None
     groups = texts_of(files, options.group, options) if options.group else None
     used = [*columns.values(), *([label] if label else [])]
     if groups is not None:
         used.append(TableColumn(str(options.group), np.zeros(0), groups.is_gap))
     n_rows = sum(file.typed.num_rows for file in files)
-    is_kept = _without_gaps(used, x_names, n_rows, options, files)
+    is_kept = _without_gaps(used, names, n_rows, options, files)
     keys, cut_keys = _keys(files, options)
     texts = text_field(files, keys, is_kept, options) if is_text else None
     damaged.skipped_keys += [keys[row] for row in np.flatnonzero(~is_kept)] + cut_keys
@@ -57,7 +50,7 @@ def read_table(options: PackOptions, damaged: DamagedSamples) -> Collected:
         fields["y"] = _y(label, is_kept)
     for line in [column.describe(is_kept) for column in columns.values()][:MAX_TOLD]:
         print(f"  column {line}")
-    x_attrs = {"columns": json.dumps(x_names, ensure_ascii=False)}
+    x_attrs = {"columns": json.dumps(names, ensure_ascii=False)}
     categories = {column.name: column.texts for column in columns.values() if column.texts}
     if categories:
         x_attrs["categories"] = json.dumps(categories, ensure_ascii=False)
@@ -69,9 +62,23 @@ def read_table(options: PackOptions, damaged: DamagedSamples) -> Collected:
     return Collected(fields, attrs, placements, finish=finish)
 
 
-def _x_names(files: Sequence[TableFile], options: PackOptions) -> list[str]:
+def require_same_columns(files: Sequence[TableFile]) -> None:
+    """Raises DataFileError unless all tables have the same columns, and one of them a row."""
+    for file in files[1:]:
+        if file.names != files[0].names:
+            raise DataFileError(
+                f"{file.path}: row 1 has the columns {', '.join(file.names)}; {files[0].path} has "
+                f"{', '.join(files[0].names)}. Give all tables the same."
+            )
+    if not sum(file.n_rows for file in files):
+        raise DataFileError(f"{files[0].path} has no rows. Name a table with a head line and rows.")
+
+
+def x_names(files: Sequence[TableFile], options: PackOptions) -> list[str]:
+    """The columns whose values are packed."""
     names = files[0].names
-    asked = [name for name in (options.label, options.group, *options.columns) if name is not None]
+    special = (options.label, options.group, options.series, options.time)
+    asked = [name for name in (*special, *options.columns) if name is not None]
     unknown = [name for name in [*asked, *options.texts] if name not in names]
     if unknown:
         raise DataFileError(f"{files[0].path} has no column {unknown}. It has: {', '.join(names)}")
@@ -84,14 +91,14 @@ def _x_names(files: Sequence[TableFile], options: PackOptions) -> list[str]:
         )
     if options.columns:
         return options.columns
-    others = [name for name in names if name not in (options.label, options.group)]
+    others = [name for name in names if name not in special]
     index = [name for name in others if name in INDEX_NAMES and len(others) > 1]
     for name in index:
         print(f"  column {name!r} left out: the number of the row. To take it in: --columns")
     return [name for name in others if name not in index]
 
 
-def _check_cut(files: Sequence[TableFile], options: PackOptions) -> None:
+def check_cut(files: Sequence[TableFile], options: PackOptions) -> None:
     """Raises DataFileError for lines that are shorter than the head line, which nothing fills."""
     cut = [(file, row) for file in files for row in file.cut]
     if not cut or options.drop_rows or options.skip_damaged:

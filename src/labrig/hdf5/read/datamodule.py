@@ -22,6 +22,7 @@ from ..file.errors import DataFileError
 from ..file.find import find_data_files, place_of, require_pushed
 from ..file.joined import join_layouts, read_layouts
 from ..file.layout import Layout, read_layout
+from ..file.spans import SOURCE, SPAN, refuse_overlap
 from ..file.tokens import N_TOKENS
 from ..pack.sources import KINDS
 from .dataset import H5Dataset, Transform, as_is
@@ -268,8 +269,12 @@ class H5DataModule(L.LightningDataModule):
         return int(self.layout.map(label).max()) + 1
 
     def prepare_data(self) -> None:
-        """Once per node: a missing or damaged file ends the job here; a cold one is read."""
-        self._read_files()
+        """Once per node: refuses a damaged file, and splits that share steps; reads a cold one."""
+        layout = self._read_files()
+        if {SOURCE, SPAN} <= layout.fields.keys():
+            source, span = (layout.rows(layout.field(name))[:] for name in (SOURCE, SPAN))
+            of_file = {split: layout.map(layout.split(split)) for split in layout.splits}
+            refuse_overlap(str(layout.path), source, span, of_file | self._own_rows())
         if not self.stage and self.order != "blocks":
             read_into_cache(*self.files)
 
@@ -285,11 +290,6 @@ class H5DataModule(L.LightningDataModule):
         return self.loader("test") if "test" in self.layout.splits else []
 
     def predict_dataloader(self) -> Loader:
-        if self.windows:
-            raise LabError(
-                "a prediction has a row for each sample of the file, and data.windows cuts them into "
-                "several. To predict whole samples: data.windows=null"
-            )
         return self.loader(self.predict_split)
 
     def loader(self, split: str, shuffle: bool = False) -> Loader:
@@ -425,14 +425,16 @@ class H5DataModule(L.LightningDataModule):
         seed = int(np.random.SeedSequence(entropy).generate_state(1, np.uint64)[0] >> 1)
         return torch.Generator(device).manual_seed(seed)
 
+    def _own_rows(self) -> dict[str, np.ndarray]:
+        """The rows of the splits that are not as in the file."""
+        rows = {split: self.rows(split) for split in self.layout.splits}
+        return {split: of_split for split, of_split in rows.items() if of_split is not None}
+
     def fingerprint(self) -> Fingerprint | None:
         """What the file that is read is by its content; None on all ranks but the first."""
         if rank_zero_only.rank != 0:
             return None
-        own = {split: self.rows(split) for split in self.layout.splits}
-        rows = {
-            split: hash_of_rows(of_split) for split, of_split in own.items() if of_split is not None
-        }
+        rows = {split: hash_of_rows(of_split) for split, of_split in self._own_rows().items()}
         content: Any = {**fingerprint(self.layout), "path": str(place_of(self.files).resolve())}
         for part, file in zip(content.get("files", []), self.files, strict=False):
             part["path"] = str(file.resolve())  # not that of a staged copy

@@ -15,7 +15,9 @@ from ..file.joined import JoinedRows
 from ..file.layout import OFFSETS, Array, Layout, Rows
 from .order import Batch
 
-LENGTHS = "_lengths"  # ends the name of the field that gives the lengths of a ragged one
+# What ends the name of a field that is computed from a ragged one
+LENGTHS = "_lengths"
+MASK = "_mask"
 CENTRE = 0.5
 # One thread copies 9 GB/s out of a map in memory, eight copy 38: near to what a bus carries.
 COPYING_THREADS = 8
@@ -130,11 +132,19 @@ class RaggedReader(FieldReader):
                 starts = starts + batch.rng.integers(0, spare, endpoint=True)
         elif self.crop == "window" and batch.starts is not None:
             starts, lengths = starts + batch.starts, lengths - batch.starts
-        out = np.zeros((len(rows), length), self.values.dtype)
+        out = np.zeros((len(rows), length), self.type_read)
         sizes = np.minimum(lengths, length)
         for sample, start, size in zip(out, starts.tolist(), sizes.tolist(), strict=True):
-            sample[:size] = self.values[start : start + size]
+            sample[:size] = self.converted(self.values[start : start + size])
         return out
+
+    @property
+    def type_read(self) -> np.dtype:
+        return self.values.dtype
+
+    def converted(self, values: np.ndarray) -> np.ndarray:
+        """What is read in place of some values."""
+        return values
 
 
 class LengthsReader(RaggedReader):
@@ -146,6 +156,17 @@ class LengthsReader(RaggedReader):
 
     def tell_ahead(self, first: int, stop: int) -> None:
         self.layout.tell_ahead(self.layout.arrays[self.name + OFFSETS], first, stop + 1)
+
+
+class MaskReader(RaggedReader):
+    """True where a ragged field has a value, False where it is NaN or padded: bool (B, length)."""
+
+    @property
+    def type_read(self) -> np.dtype:
+        return np.dtype(bool)
+
+    def converted(self, values: np.ndarray) -> np.ndarray:
+        return values == values  # which NaN is not
 
 
 class ImageReader(RaggedReader):
@@ -188,6 +209,15 @@ def build_reader(layout: Layout, name: str, shapes: Mapping[str, Shape], crop: s
     base = name.removesuffix(LENGTHS)
     if name not in layout.fields and layout.is_ragged(base):
         return LengthsReader(layout, base, _length(layout, base, shapes.get(base)), crop)
+    base = name.removesuffix(MASK)
+    if name not in layout.fields and layout.is_ragged(base):
+        length = _length(layout, base, shapes.get(base))
+        if length and crop == "random":
+            raise DataFileError(
+                f"{layout.path}: data.shapes crops {base} at random, so {name} would be of another part. "
+                f"Use data.windows: {{{base}: {length}}}"
+            )
+        return MaskReader(layout, base, length, crop)
     array = layout.field(name)
     shape = shapes.get(name)
     if not layout.is_ragged(name):

@@ -1,0 +1,371 @@
+"""Reads series: the rows of tables in the order of time, a sample for each series or for a part of one."""
+
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ...machine.counted import counted
+from ..file.errors import DataFileError
+from ..file.layout import TIME
+from .options import PackOptions
+from .samples import DamagedSamples, RawSamples
+from .sources import Source, is_table
+from .split import divide
+from .table_columns import TableColumn, texts_of, type_for, x_column
+from .table_files import TableFile
+from .tables import check_cut, require_same_columns, x_names
+from .texts import RAGGED
+
+MOST_GAPS = 100  # steps for each row of the tables; more are a wrong time
+NEAR = 1e-3  # of a step: how far the fractions of a regular time may be off
+
+
+@dataclass(frozen=True)
+class Series:
+    """All rows of the tables, those of a series next to each other, in the order of time.
+
+    Args:
+        names: of the series.
+        splits: of the series, where the sources name them.
+        first: (S + 1,) where the rows of each begin.
+        place: (N,) the step of each row, from 0 in its series.
+        start: (S,) the time of the first step.
+        step: from one step to the next.
+        is_date: whether times are seconds since 1970.
+        columns: the values (N,) of each field; NaN where there is none.
+        groups: of the series.
+    """
+
+    names: list[str]
+    splits: list[str | None]
+    first: np.ndarray
+    place: np.ndarray
+    start: np.ndarray
+    step: float
+    is_date: bool
+    columns: dict[str, np.ndarray]
+    groups: list[str]
+
+    def n_steps(self, i: int) -> int:
+        return int(self.place[self.first[i + 1] - 1]) + 1
+
+    def part(self, i: int, start: int, stop: int) -> dict[str, np.ndarray]:
+        """The fields of series i, from one step to before another; NaN where a step has no row."""
+        rows = slice(self.first[i], self.first[i + 1])
+        fields = {TIME: self.start[i] + self.step * np.arange(start, stop)}
+        for name, values in self.columns.items():
+            steps = np.full(self.n_steps(i), np.nan, values.dtype)
+            steps[self.place[rows]] = values[rows]
+            fields[name] = steps[start:stop]
+        return fields
+
+    def shown(self, time: float) -> str:
+        return str(np.datetime64(int(time), "s")) if self.is_date else f"{time:g}"
+
+    def time_of(self, text: str) -> float:
+        """A time as it is typed."""
+        try:
+            if self.is_date:
+                return np.datetime64(text).astype("datetime64[s]").astype(int).item()
+            return float(text)
+        except ValueError as error:
+            expected = "a date such as 2024-12-31T06:00" if self.is_date else "a number"
+            raise DataFileError(f"--split-by-time {text}: expected {expected}.") from error
+
+
+def read_series(options: PackOptions, damaged: DamagedSamples) -> RawSamples:
+    """Samples {"time": (T,), and a field (T,) for each column}, float32 or float64, with NaN in gaps.
+
+    The steps of a series are regular: one that has no row is a gap in all columns.
+    """
+    series = open_series(options)
+    samples = parts_of(series, options)
+    return RawSamples(samples, {name: RAGGED for name in (TIME, *series.columns)})
+
+
+def open_series(options: PackOptions) -> Series:
+    """The series of all tables of the sources."""
+    paths = [(path, source.split) for source in options.sources for path in tables_in(source.path)]
+    files = [TableFile(Source(path, split), options) for path, split in paths]
+    require_same_columns(files)
+    check_cut(files, options)
+    fields = {field_name(name): name for name in x_names(files, options)}
+    if len(fields) < len(x_names(files, options)) or TIME in fields:
+        raise DataFileError(
+            f"{files[0].path}: a field is called by the letters, digits and _ of its column, and these give "
+            f"two of one name, or {TIME!r}, which is that of --time: {', '.join(files[0].names)}. Rename one."
+        )
+    renamed = [f"{name!r} is {field}" for field, name in fields.items() if field != name]
+    if renamed:
+        print(f"  columns as fields: {', '.join(renamed)}")
+    of_row, names, splits = series_of_rows(files, options)
+    time, is_date = times_of(files, options, of_row)
+    order = np.lexsort((time, of_row))
+    if (order != of_row.argsort(kind="stable")).any():
+        print(
+            f"lab: rows that are not in the order of {options.time} are put into it",
+            file=sys.stderr,
+        )
+    of_row, time = of_row[order], time[order]
+    first = np.searchsorted(of_row, np.arange(len(names) + 1))
+    groups = names
+    if options.group:
+        texts = texts_of(files, options.group, options)
+        groups = groups_of_series(texts.codes[order], texts.different, first, names, options.group)
+    columns = {field: x_column(name, files, options) for field, name in fields.items()}
+    series = Series(
+        names,
+        splits,
+        first,
+        np.zeros(0, int),
+        time[first[:-1]],
+        1,
+        is_date,
+        {field: values_of(field, column)[order] for field, column in columns.items()},
+        groups,
+    )
+    step = step_of(series, time, of_row)
+    place = np.rint((time - series.start[of_row]) / step).astype(int)
+    series = replace(series, step=step, place=place)
+    tell_of_gaps(series, time, of_row)
+    return series
+
+
+def tables_in(source: Path) -> list[Path]:
+    """The tables of a folder, each of a series of its own; or the one that is named."""
+    if source.is_file():
+        return [source]
+    paths = sorted(path for path in source.rglob("*") if is_table(Source(path)))
+    paths = [path for path in paths if not path.name.startswith(".")]
+    if not paths:
+        raise DataFileError(f"{source} has no table (.csv, .tsv, .parquet). Name another folder.")
+    return paths
+
+
+def field_name(column: str) -> str:
+    return re.sub(r"\W+", "_", column.strip()).strip("_") or "_"
+
+
+def series_of_rows(
+    files: Sequence[TableFile], options: PackOptions
+) -> tuple[np.ndarray, list[str], list[str | None]]:
+    """The number of the series of each row, (N,); their names, and the splits of the sources."""
+    n_rows = [file.typed.num_rows for file in files]
+    of_file = np.repeat(np.arange(len(files)), n_rows)
+    splits = list(dict.fromkeys(file.source.split for file in files))
+    if options.series is None:
+        return of_file, [file.path.stem for file in files], [file.source.split for file in files]
+    texts = texts_of(files, options.series, options)
+    if texts.is_gap.any():
+        raise DataFileError(
+            f"--series {options.series}: row {int(texts.is_gap.argmax()) + 1} names no series. Correct it."
+        )
+    split_of_row = np.array([splits.index(file.source.split) for file in files])[of_file]
+    both = split_of_row * len(texts.different) + texts.codes
+    found, of_row = np.unique(both, return_inverse=True)
+    names = [texts.different[code] for code in found % len(texts.different)]
+    return of_row, names, [splits[i] for i in found // len(texts.different)]
+
+
+def times_of(
+    files: Sequence[TableFile], options: PackOptions, of_row: np.ndarray
+) -> tuple[np.ndarray, bool]:
+    """The time of each row, (N,), and whether it is a date; without --time the number of the row in
+    its series.
+    """
+    from pyarrow import types
+
+    if options.time is None:
+        order = of_row.argsort(kind="stable")
+        first = np.searchsorted(of_row[order], of_row[order])
+        time = np.empty(len(of_row), int)
+        time[order] = np.arange(len(of_row)) - first
+        return time, False
+    column = x_column(options.time, files, replace(options, times=True))
+    if column.texts or column.is_gap.any():
+        found = f"texts, such as {column.texts[0]!r}" if column.texts else "a row without a time"
+        if column.first_bad:
+            found = f"{column.first_bad[1]!r} in row {column.first_bad[0] + 1}"
+        raise DataFileError(
+            f"--time {options.time}: it has {found}. Write all times as 2024-12-31 06:00, or as numbers."
+        )
+    return column.values, types.is_temporal(files[0].typed[options.time].type)
+
+
+def groups_of_series(
+    codes: np.ndarray,
+    different: Sequence[str],
+    first: np.ndarray,
+    names: Sequence[str],
+    column: str,
+) -> list[str]:
+    """The group of each series."""
+    for i, name in enumerate(names):
+        of_series = np.unique(codes[first[i] : first[i + 1]])
+        if len(of_series) > 1:
+            found = " and ".join(different[code] for code in of_series[:2])
+            raise DataFileError(
+                f"--group {column}: the series {name!r} has {found}. A series has one group: name another column."
+            )
+    return [different[code] for code in codes[first[:-1]]]
+
+
+def values_of(field: str, column: TableColumn) -> np.ndarray:
+    """The values of a column as a float that tells them apart, NaN in gaps."""
+    if column.texts:
+        raise DataFileError(
+            f"column {column.name!r} holds texts, such as {column.texts[0]!r}. Choose --columns without it, or "
+            "write numbers."
+        )
+    if column.first_bad:
+        row, text = column.first_bad
+        raise DataFileError(
+            f"column {column.name!r} has {text!r} among numbers, first in row {row + 1}. If it says that there "
+            f"is no value: --missing '{text}'. Else correct it."
+        )
+    values = column.values[~column.is_gap]
+    dtype, reason = type_for(values)
+    if dtype.kind != "f":
+        raise DataFileError(
+            f"column {column.name!r} {reason}, and float64 holds no more than 53 bits. Subtract an origin."
+        )
+    if reason:
+        print(f"  {field} is {dtype}: {column.name} {reason}")
+    return np.where(column.is_gap, np.nan, column.values.astype(dtype)).astype(dtype)
+
+
+def step_of(series: Series, time: np.ndarray, of_row: np.ndarray) -> float:
+    """From one step to the next: the usual difference of two times, of which all others are multiples."""
+    pairs = np.flatnonzero(np.diff(of_row) == 0)
+    between = np.diff(time)[pairs]
+    if not len(between):
+        return 1
+    at = pairs[between.argmin()]
+    if between.min() == 0:
+        raise DataFileError(
+            f"series {series.names[of_row[at]]!r} has two rows of the time {series.shown(time[at])}. Leave one "
+            "out; or name the column that tells the series apart: --series COLUMN. An hour of local time comes "
+            "twice in autumn: write UTC."
+        )
+    step = np.sort(between)[len(between) // 2]
+    steps = between / step
+    is_off = (np.abs(steps - np.rint(steps)) > NEAR) | (steps < 1 - NEAR)
+    if is_off.any():
+        other = pairs[is_off.argmax()]
+        raise DataFileError(
+            f"the times are not regular: most are {step:g} apart, but series {series.names[of_row[other]]!r} has "
+            f"{series.shown(time[other])} and {series.shown(time[other + 1])}. Give the rows times of one step; "
+            "or leave out --time: each row is a step then."
+        )
+    return step.item()
+
+
+def tell_of_gaps(series: Series, time: np.ndarray, of_row: np.ndarray) -> None:
+    """Says where steps have no row, and where rows have no value."""
+    n_steps = sum(series.n_steps(i) for i in range(len(series.names)))
+    n_missing = n_steps - len(time)
+    if n_missing:
+        far = (np.diff(series.place) > 1) & (np.diff(of_row) == 0)
+        at = int(far.argmax())
+        where = f"after {series.shown(time[at])} in series {series.names[of_row[at]]!r}"
+        if n_steps > MOST_GAPS * len(time):
+            raise DataFileError(
+                f"a step of {series.step:g} makes {n_steps} steps of {len(time)} rows. The first gap is {where}. "
+                "Correct the times there."
+            )
+        print(
+            f"lab: {counted(n_missing, 'step')} without a row, first {where}: NaN", file=sys.stderr
+        )
+    for name, values in series.columns.items():
+        n_gaps = int(np.isnan(values).sum())
+        if n_gaps:
+            print(
+                f"lab: {name}: {n_gaps} of {len(values)} rows have no value: NaN", file=sys.stderr
+            )
+
+
+# Splits
+
+
+def parts_of(series: Series, options: PackOptions) -> Iterator[dict[str, Any]]:
+    """Each series; with --split-by-time each part of it that lies in a split."""
+    if not options.split_by_time:
+        require_several(series, options)
+        for i, (name, split) in enumerate(zip(series.names, series.splits, strict=True)):
+            given = {} if split is None else {"split": split}
+            whole = series.part(i, 0, series.n_steps(i))
+            yield {"key": name, "group": series.groups[i], **given, **whole}
+        return
+    splits = [*options.shares]
+    times = [series.time_of(text) for text in options.split_by_time]
+    n_splits = len(times) + 1
+    if (
+        n_splits > len(splits)
+        or (options.group and n_splits < len(splits))
+        or times != sorted(times)
+    ):
+        raise DataFileError(
+            f"--split-by-time {','.join(options.split_by_time)}: expected times in their order that part the "
+            f"splits {', '.join(splits)}, of which each begins where the one before ends."
+        )
+    split_of_group = splits_of_groups(series, options) if options.group else {}
+    found, n_left_out = set(), 0
+    for i, name in enumerate(series.names):
+        n_steps = series.n_steps(i)
+        places = [int(np.ceil((time - series.start[i]) / series.step)) for time in times]
+        starts = [0, *(max(0, place) for place in places)]
+        stops = [*(min(n_steps, place - options.gap) for place in places), n_steps]
+        for split, start, stop in zip(splits, starts, stops, strict=False):
+            if start >= stop:
+                continue
+            if split_of_group.get(series.groups[i], split) != split:
+                n_left_out += 1
+                continue
+            found.add(split)
+            part = series.part(i, start, stop)
+            yield {"key": f"{name}/{split}", "split": split, "group": series.groups[i], **part}
+    empty = [split for split in splits[:n_splits] if split not in found]
+    if empty:
+        first, last = (
+            series.start.min(),
+            max(
+                series.start[i] + (series.n_steps(i) - 1) * series.step
+                for i in range(len(series.names))
+            ),
+        )
+        raise DataFileError(
+            f"--split-by-time {','.join(options.split_by_time)} leaves nothing for {' and '.join(empty)}: the "
+            f"times are {series.shown(first)} to {series.shown(last)}. Write others."
+        )
+    if n_left_out:
+        print(
+            f"lab: {counted(n_left_out, 'part')} left out, whose {options.group} is in another split",
+            file=sys.stderr,
+        )
+
+
+def require_several(series: Series, options: PackOptions) -> None:
+    """Raises DataFileError where there is nothing to divide by series."""
+    if len({*series.groups}) >= len(options.shares) or options.split_file or series.splits[0]:
+        return
+    n_steps = series.n_steps(0)
+    times = [
+        series.shown(series.start[0] + round(share * n_steps) * series.step)
+        for share in np.cumsum([*options.shares.values()])[:-1]
+    ]
+    raise DataFileError(
+        f"{counted(len({*series.groups}), 'series' if not options.group else 'group')} cannot be divided into "
+        f"{', '.join(options.shares)}. Divide by time, such as: --split-by-time {','.join(times)}"
+    )
+
+
+def splits_of_groups(series: Series, options: PackOptions) -> dict[str, str]:
+    """The split of each group, by the shares."""
+    groups = list(dict.fromkeys(series.groups))
+    parts = divide(options.shares, options.seed, len(groups))
+    return {groups[number]: split for split, numbers in parts.items() for number in numbers}
