@@ -162,3 +162,47 @@ def test_other_data_get_the_numbers_of_the_classes_and_texts_that_a_model_learnt
             DataFileError, match=r"old has no '(w|bee)', so its models have no number"
         ):
             pack_command(project_in(tmp_path), ["new", str(path), *words])
+
+
+class Grouped(H5DataModule):
+    given = ()
+
+    @classmethod
+    def samples(cls, source):
+        yield from cls.given
+
+
+def test_each_group_by_its_own_training_rows_also_in_other_data(pack):
+    def packed(name, groups):
+        level = {"a": 10.0, "b": 1000.0, "c": 0.0}
+        x = [RNG.normal(size=int(RNG.integers(20, 40))) + level[group] for group in groups]
+        split = ["train" if i < len(groups) - 2 else "val" for i in range(len(groups))]
+        Grouped.given = [
+            {"x": a.astype("f4"), "group": g, "split": s}
+            for a, g, s in zip(x, groups, split, strict=True)
+        ]
+        path = pack(name, "--as", f"{__name__}.Grouped").path
+        return str(path.rename(path.parent.parent / path.name))
+
+    how = {"fields": ["x", "group"], "standardize": "x", "standardize_per_group": True}
+    first = H5DataModule(packed("one", "abababab"), windows={"past": 5}, **how)
+    x, group = next(iter(first.loader("val")))
+    seen, _ = first.on_after_batch_transfer((x, group), 0)
+    for number in (0, 1):
+        rows = first.layout.map(first.layout.split("train"))
+        values, ends, groups = all_rows(first.layout, "x", "x_offsets", "group")
+        train = np.concatenate([values[ends[r] : ends[r + 1]] for r in rows if groups[r] == number])
+        expected = (x[group == number] - train.mean(dtype="f8")) / train.std(dtype="f8")
+        np.testing.assert_allclose(seen[group == number], expected, atol=1e-4)
+
+    other = H5DataModule(packed("two", "babab"), windows={"past": 5}, **how)
+    other.load_state_dict(first.state_dict())
+    mean = other.statistics["x"]["mean"]
+    assert mean[0] == first.statistics["x"]["mean"][1], "b is the first group here"
+    assert mean[1] == first.statistics["x"]["mean"][0]
+    new = H5DataModule(packed("three", "abc"), windows={"past": 5}, **how)
+    new.load_state_dict(first.state_dict())
+    with pytest.raises(DataFileError, match=r"1 group of 2 that are read did not train"):
+        new.loader("val")
+    with pytest.raises(LabError, match=r"Write: data.fields=\[x,group\]"):
+        H5DataModule("one.h5", fields=["x"], standardize="x", standardize_per_group=True)

@@ -64,7 +64,7 @@ class Series:
             fields[name] = steps[start:stop]
         return fields
 
-    def shown(self, time: float) -> str:
+    def shown(self, time: Any) -> str:
         return str(np.datetime64(int(time), "s")) if self.is_date else f"{time:g}"
 
     def time_of(self, text: str) -> float:
@@ -199,7 +199,7 @@ def times_of(
 
 def groups_of_series(
     codes: np.ndarray,
-    different: Sequence[str],
+    different: list[str],
     first: np.ndarray,
     names: Sequence[str],
     column: str,

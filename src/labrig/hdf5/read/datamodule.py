@@ -21,7 +21,7 @@ from ..file.checksum import Fingerprint, fingerprint, hash_of_rows
 from ..file.errors import DataFileError
 from ..file.find import find_data_files, place_of, require_pushed
 from ..file.joined import join_layouts, read_layouts
-from ..file.layout import Layout, read_layout
+from ..file.layout import GROUP, Layout, read_layout
 from ..file.spans import SOURCE, SPAN, refuse_overlap
 from ..file.tokens import N_TOKENS
 from ..pack.sources import KINDS
@@ -31,7 +31,14 @@ from .folds import check_fold, rows_of_fold, rows_of_fraction
 from .loader import Loader, set_steps_done
 from .order import Order, samples_in_block
 from .stage import read_into_cache, stage
-from .standardize import Statistics, standardized, statistics_of
+from .standardize import (
+    Statistics,
+    check_scaling,
+    of_groups_in,
+    require_statistics,
+    standardized,
+    training_statistics,
+)
 from .windows import check_windows
 
 ORDERS = ("auto", "random", "blocks", "lengths")
@@ -52,30 +59,27 @@ class H5DataModule(L.LightningDataModule):
         batch_size: samples per step and rank.
         seed: of the order and of all random augmentation.
         fields: what to read; see `H5Dataset`.
-        shapes: of ragged fields; see `H5Dataset`. Longer samples are cropped at random in training,
-            else from the start.
-        windows: {x: 65} makes each sample 65 values of a longer sequence in field x: at random places in
-            training, which follow from seed, epoch and index; all pieces in order in val and test.
-        windows_per_epoch: random windows in an epoch; null: as many as there are pieces.
-        num_workers: processes that read; 0: one thread; `auto`: 0, or for encoded images the cores
-            there are per rank.
-        stage: copy the file to `shm` (/dev/shm), `tmpdir` or a directory of the node first; null:
-            read it once.
+        shapes: of ragged fields; see `H5Dataset`. Training crops longer samples at random, else the start.
+        windows: parts of longer samples; see `H5Dataset`. {x: 65}: in training at random places, which
+            follow from seed, epoch and index, else piece after piece. {past: 96, next: 24, stride: 4}: each
+            once an epoch.
+        windows_per_epoch: random ones; null: as many as there are pieces.
+        num_workers: processes that read; 0: one thread; `auto`: 0, for encoded images the cores per rank.
+        stage: copy the file to `shm`, `tmpdir` or a directory of the node first; null: read it once.
         drop_last: leave out the last, smaller step of a training epoch (other samples each epoch).
         scale: field -> the number that it is divided by on the device, which gives float32: {x: 255}
             makes 0..1 of uint8 images.
         standardize: fields of which the mean is subtracted on the device, then divided by the deviation,
             which gives float32: those of the training rows of the run, of its fold too. They lie in the
             checkpoint, and hold for all data that the run is evaluated on.
+        standardize_per_group: by those of the group of each sample, such as a series; `fields` has group.
         pack: the command that makes the file, for the message when it is missing.
         url: of the raw data, which `lab data pack` and `lab prefetch` download once.
         sha256: of these bytes.
         stored: where `lab data push` has put the files, for that message and `lab data pull`.
-        folds: number of parts for cross-validation, of the file's train and val together; samples
-            of one group stay together. null: the splits of the file. Test is always the file's.
+        folds: parts of the file's train and val for cross-validation; groups stay whole. null: its splits.
         fold: the part that is held out as val, in 0..folds-1.
-        fraction: share of the training samples that is used, the same in every run and epoch; samples
-            of one group stay together.
+        fraction: share of the training samples that is used, the same ones in every run; groups stay whole.
         stratify: a field of classes, of which each fold and `fraction` get equal parts; null: none.
         order: how training reads: `random`, or `blocks`: whole blocks of the file, of which some are
             mixed; or `lengths`: samples of similar length share a step, so that little is padded.
@@ -105,6 +109,7 @@ class H5DataModule(L.LightningDataModule):
         drop_last: bool = False,
         scale: Mapping[str, float] | None = None,
         standardize: str | Sequence[str] | None = None,
+        standardize_per_group: bool = False,
         pack: str | None = None,
         folds: int | None = None,
         fold: int | None = None,
@@ -157,20 +162,11 @@ class H5DataModule(L.LightningDataModule):
             raise LabError(f"data.draws is {draws!r}, expected one of: {', '.join(DRAWS)}.")
         self.draws = draws
         self.copy_ahead = copy_ahead
-        unread = sorted(self.scale.keys() - set(self.fields))
-        if unread:
-            raise LabError(f"data.scale names {unread}, expected some of data.fields: {fields}.")
         self.standardize = (
             (standardize,) if isinstance(standardize, str) else tuple(standardize or ())
         )
-        unread = [
-            name for name in self.standardize if name not in self.fields or name in self.scale
-        ]
-        if unread:
-            raise LabError(
-                f"data.standardize names {unread}, expected some of data.fields, {[*self.fields]}, that "
-                "data.scale does not name. Write: data.standardize=x"
-            )
+        self.standardize_per_group = standardize_per_group
+        check_scaling(self.scale, self.standardize, standardize_per_group, self.fields)
         self.loaders: dict[str, Loader] = {}
         self.predict_split = "test"  # what `predict_dataloader` gives; "all": every sample
 
@@ -178,10 +174,8 @@ class H5DataModule(L.LightningDataModule):
     def samples(cls, source: Path | None) -> Iterator[dict[str, Any]]:
         """Yields what `lab data pack` packs, one sample at a time: {"x": array, "y": number}.
         Further keys are further fields; "split" puts a sample into that split, "group" keeps all
-        samples of one group in one split. A text "y" names a class, and a text "name" the sample.
-
-        Raises:
-            LabError: the class has none of its own.
+        samples of one group in one split. A text "y" names a class, and a text "name" the sample. No two
+        splits or folds may share a step of a "source" within the "span" (first, last) of a sample.
         """
         raise LabError(
             f"{cls.__name__} has no samples(): write one in data.py, or say what the source holds: "
@@ -200,11 +194,12 @@ class H5DataModule(L.LightningDataModule):
         if not self.scale and not self.standardize and not self.tokens:
             return batch
         scaled = []
+        group = batch[self.fields.index(GROUP)] if self.standardize_per_group else None
         for name, tensor in zip(self.fields, batch, strict=True):
             if name in self.scale:
                 tensor = tensor.float() / self.scale[name]
             elif name in self.standardize:
-                tensor = standardized(tensor, self.statistics[name])
+                tensor = standardized(tensor, self.statistics[name], group)
             elif name in self.tokens:
                 tensor = tensor.long()
             scaled.append(tensor)
@@ -225,7 +220,10 @@ class H5DataModule(L.LightningDataModule):
         rows = self.rows("train")
         if rows is None:
             rows = self.layout.map(self.layout.split("train"))
-        return {name: statistics_of(self.layout, name, rows) for name in self.standardize}
+        how = self.standardize_per_group
+        return {
+            name: training_statistics(self.layout, name, rows, how) for name in self.standardize
+        }
 
     def state_dict(self) -> dict[str, Any]:
         """What a checkpoint keeps of the data: the statistics."""
@@ -233,7 +231,7 @@ class H5DataModule(L.LightningDataModule):
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         if self.standardize:
-            self.statistics = state_dict.get(STATISTICS, self.statistics)
+            self.statistics = of_groups_in(self.layout, state_dict.get(STATISTICS, self.statistics))
 
     @cached_property
     def files(self) -> list[Path]:
@@ -300,6 +298,8 @@ class H5DataModule(L.LightningDataModule):
         """
         self._agree_on_files()
         dataset = self._dataset(split, shuffle)
+        if self.standardize_per_group:
+            require_statistics(self.layout, dataset.rows, self.statistics)
         rank, world_size = self.ranks()
         if dataset.windows and rank == 0:
             dataset.windows.tell_of_short_samples(split)
