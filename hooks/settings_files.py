@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterable, Iterator
-from dataclasses import fields, is_dataclass
+from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any, get_args
 
@@ -35,7 +35,7 @@ Written by `hooks/settings_files.py` from the classes beside the code that reads
 The third column is empty where a value is one of the words that the meaning explains, or else true or false.
 Any other value is refused before anything slow is imported.
 """
-COLUMNS = "setting | default | a value is | meaning\n-|-|-|-"
+COLUMNS = "setting | default | value | meaning\n-|-|-|-"
 
 
 def main() -> int:
@@ -142,12 +142,22 @@ def rows_of(setting: KnownSetting) -> Iterator[str]:
 
 
 def row_of(setting: KnownSetting) -> str:
-    explained = {"true or false", *re.findall(r"[\w-]+", setting.comment)}
-    expected = setting.expected
-    if expected in explained or explained.issuperset(expected.split(" or ")):
-        expected = ""
-    cells = [f"`{setting.name}`", f"`{in_yaml(setting.default)}`", expected, setting.comment]
+    cells = [
+        f"`{setting.name}`",
+        f"`{in_yaml(setting.default)}`",
+        values_of(setting),
+        setting.comment,
+    ]
     return " | ".join(cell.replace("|", "\\|") for cell in cells) + "\n"
+
+
+def values_of(setting: KnownSetting) -> str:
+    """What a value must be, without its unit and words, which the meaning has."""
+    expected = replace(setting, unit="").expected
+    said = {"true or false", *re.findall(r"[\w-]+", setting.comment)}
+    if expected in said or said.issuperset(expected.split(" or ")):
+        return ""
+    return re.sub(r"\ba ", "", expected)
 
 
 if __name__ == "__main__":
