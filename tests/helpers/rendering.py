@@ -17,7 +17,14 @@ QUESTIONS = {  # that are asked
     if not name.startswith("_") and "when" not in question
 }
 JOB_PARTS = "src/labrig/cluster/job"  # which jobs/*.sh.jinja is made of
-LIBRARY = ("src", "docs", "mkdocs.yml", "pyproject.toml", "README.md", "LICENSE")  # what pip builds labrig from
+LIBRARY = (
+    "src",
+    "docs",
+    "mkdocs.yml",
+    "pyproject.toml",
+    "README.md",
+    "LICENSE",
+)  # what pip builds labrig from
 SMALL_LIBRARY = {  # in place of labrig, whose wheel takes seconds
     "pyproject.toml": """\
 [project]
