@@ -81,7 +81,12 @@ def lose_code(project):
     """A record whose commit nobody has, so that its remote would be asked."""
 
     def change(record):
-        record["code"] |= {"commit": "a" * 40, "bundle": "thin", "remote_base": "b" * 40}
+        record["code"] |= {
+            "commit": "a" * 40,
+            "tree": "c" * 40,
+            "bundle": "thin",
+            "remote_base": "b" * 40,
+        }
 
     for bundle in run_dir_of(project).glob("code.b*"):
         bundle.unlink()

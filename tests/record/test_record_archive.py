@@ -85,6 +85,7 @@ def test_another_machine_verifies_every_byte_without_remote_and_repository(
     printed = capsys.readouterr().out
     assert "as recorded, with the code: 2 runs" in printed
     assert "previous.ckpt is not in the archive" in printed
+    assert "code: compared by its tree" in printed
     shutil.unpack_archive(moved, tmp_path, "zip")
     checked = subprocess.run(
         ["sha256sum", "--check", "--quiet", "manifest-sha256.txt"], cwd=tmp_path / "paper"
@@ -100,8 +101,8 @@ def test_a_change_is_noticed_even_with_a_new_manifest(project):
         call(project, "runs verify", file)
     file.unlink()
     file = archive(project, "status=finished")
-    change(file, "code.bundle", b"cut")
-    with pytest.raises(Failed, match=r"code.bundle was changed"):
+    change(file, "code.tree.bundle", b"cut")
+    with pytest.raises(Failed, match="is not whole in"):
         call(project, "runs verify", file)
     with zipfile.ZipFile(file, "a") as opened:
         opened.writestr("paper/more.txt", "more")
@@ -165,12 +166,24 @@ def test_a_run_is_reproduced_from_an_archive_and_its_readme_alone(tmp_path):
         opened.extractall(tmp_path)
     (run,) = (tmp_path / "paper/runs/baseline").iterdir()
     code = json.loads((run / "run.json").read_text())["code"]
-    assert code["commit"] in (tmp_path / "paper/README.md").read_text()
+    readme = (tmp_path / "paper/README.md").read_text()
+    assert code["commit"] in readme
     elsewhere = tmp_path / "elsewhere/myproj"
     elsewhere.mkdir(parents=True)
     git(elsewhere, "init", "-q")
-    for name in ("code.base.bundle", "code.bundle"):
-        git(elsewhere, "fetch", "-q", run / name, "refs/runs/*:refs/runs/*")
-    git(elsewhere, "checkout", "-q", code["commit"])
+    assert "code.tree.bundle 'refs/runs/*:refs/runs/*'\n    git checkout FETCH_HEAD" in readme
+    git(elsewhere, "fetch", "-q", run / "code.tree.bundle", "refs/runs/*:refs/runs/*")
+    git(elsewhere, "checkout", "-q", "FETCH_HEAD")
+    assert git(elsewhere, "rev-parse", "HEAD^{tree}") == code["tree"]
+    assert git(elsewhere, "rev-list", "--count", "HEAD") == "1"
     add_data(elsewhere, "digits.h5")
-    assert BITWISE in lab(elsewhere, "runs", "reproduce", run, "--check")
+    said = lab(elsewhere, "runs", "reproduce", run, "--check")
+    assert BITWISE in said
+    assert f"note: code: compared by its tree {code['tree'][:12]}: an archive holds no" in said
+    (again,) = (elsewhere / "runs/baseline").iterdir()
+    repeated = json.loads((again / "run.json").read_text())["code"]
+    assert (repeated["commit"], repeated["tree"]) == (code["commit"], code["tree"])
+    shutil.rmtree(elsewhere / ".git")
+    git(elsewhere, "init", "-q")
+    lab(elsewhere, "runs", "code", again, tmp_path / "code")
+    assert (tmp_path / "code/factor.txt").read_text() == "not committed"

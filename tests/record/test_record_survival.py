@@ -8,7 +8,8 @@ from labrig import env
 from labrig.errors import Failed, LabError
 from labrig.project import Project
 from labrig.record.freeze import bundle
-from labrig.record.freeze.frozen import contains_commit, unpack_code
+from labrig.record.freeze.frozen import contains_code, unpack_code
+from labrig.record.keep.archive import tree_bundles
 from labrig.record.read.run import Run
 from labrig.record.verify.command import check_parts, list_problems
 from labrig.record.write.begin import begin_attempt
@@ -83,7 +84,7 @@ def test_after_its_branch_and_ref_are_deleted(root, tmp_path):
     git(root, "checkout", "-q", "-f", "main")
     git(root, "branch", "-D", "idea")
     forget(root)
-    assert not contains_commit(root / ".git", run.record["code"])
+    assert not contains_code(root / ".git", run.record["code"])
     assert run.record["code"]["bundle"] == "full"
     assert restored(run, root, tmp_path) == before
 
@@ -231,11 +232,17 @@ def test_submodules_come_back_as_they_were_edited(root, tmp_path):
     run = record(root, tmp_path / "runs")
     before = contents(root)
     assert (run.dir / "code.deep+lib.bundle").exists()
+    alone = tmp_path / "alone"
+    assert len(tree_bundles(run, root, alone)) == 2
     shutil.rmtree(root)
     assert (
         restored(run, root, tmp_path) == before
     )  # the base of the submodule's bundle comes from its remote
     assert before["deep/lib/a.txt"] == "edited inside\n"
+    (library,) = run.dir.glob("code.*.gz.bundle")
+    shutil.copy(library, alone)
+    unpack_code(run.record["code"], None, alone, tmp_path / "archived", from_remote=False)
+    assert contents(tmp_path / "archived") == before
 
 
 @pytest.mark.slow

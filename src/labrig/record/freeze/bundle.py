@@ -132,6 +132,7 @@ STORE = ".code"
 # A bundle is made while a user waits for the start of a run: rather time than space.
 FAST_PACKING = ("-c", "pack.window=0", "-c", "pack.compression=1")
 MAX_COMMITS_AHEAD = 100  # commits of HEAD after a whole bundle, from which on a new one is made
+OF_TREE = ".tree.bundle"  # in a run from an archive: its code as one commit without history
 USUAL_BRANCHES = ("main", "master")  # one of them is the default branch of most remotes
 
 
@@ -246,6 +247,14 @@ def bundle_files(code: Code) -> list[BundleFile]:
     return [BundleFile(".base.bundle", f"{base}.whole.bundle", base), difference]
 
 
+def kept_bundles(code: Code) -> list[BundleFile]:
+    """The bundles from which a snapshot can be written out: the recorded ones, and an archive's."""
+    if not code.get("commit"):
+        return []
+    commit = code["commit"]
+    return [*bundle_files(code), BundleFile(OF_TREE, f"{commit}{OF_TREE}", commit)]
+
+
 def write_bundle(
     git: Git, path: Path, bundle: BundleFile, packing: tuple[str, ...] = FAST_PACKING
 ) -> None:
@@ -279,7 +288,7 @@ def link_bundles(code: Code, store: Path, folder: Path, name: str = "code") -> N
 
     They are code.bundle and perhaps code.base.bundle; code.<path>.bundle for submodules.
     """
-    for bundle in bundle_files(code):
+    for bundle in kept_bundles(code):
         stored = store / bundle.stored_name
         if stored.exists():
             link_or_copy(stored, folder / f"{name}{bundle.ending}")
@@ -293,7 +302,7 @@ def store_bundles(code: Code, folder: Path, store: Path, name: str = "code") -> 
     So a run from another clone can be repeated here. A bundle that was cut is left out.
     """
     store.mkdir(parents=True, exist_ok=True)
-    for bundle in bundle_files(code):
+    for bundle in kept_bundles(code):
         source = folder / f"{name}{bundle.ending}"
         stored = store / bundle.stored_name
         if is_complete(source) and not is_complete(stored):

@@ -15,7 +15,7 @@ from ...project import LABEL, LIBRARY, Project
 from ..files.atomic import read_advisory, write_file, write_json
 from ..files.code_section import checked_out_submodules, folder_name, library_of
 from ..files.schema import Code, Submodule
-from .bundle import COMPRESSED, STORE, bundle_files, unpack_bundle, write_bundles
+from .bundle import COMPRESSED, OF_TREE, STORE, kept_bundles, unpack_bundle, write_bundles
 from .frozen_files import write_file_list
 from .git import Git, NoRepository
 from .library import freeze_library
@@ -96,7 +96,7 @@ def unpack_code(
     """Writes the files of a recorded `code` section into the empty directory `destination`.
 
     They come from the repository around `root`, or else from bundles. The base of a thin bundle
-    comes from that repository or the recorded remote.
+    comes from that repository or the recorded remote. An archive has the tree without the commit.
 
     Args:
         root: the project; None: from no repository of this machine.
@@ -118,8 +118,8 @@ def unpack_code(
     top = repository_top(root, code) if root else None
     with tempfile.TemporaryDirectory(prefix="lab-code-") as temporary:
         ending = COMPRESSED if code.get("path") == env.FROZEN_LIBRARY else ".bundle"
-        files = [bundles / f"{name}.base.bundle", bundles / f"{name}{ending}"]
-        files += [bundles / stored / bundle.stored_name for bundle in bundle_files(code)]
+        files = [bundles / f"{name}{each}" for each in (".base.bundle", ending, OF_TREE)]
+        files += [bundles / stored / bundle.stored_name for bundle in kept_bundles(code)]
         git_dir = repository_with(code, top, files, Path(temporary) / "git", from_remote)
         destination.mkdir(parents=True, exist_ok=True)
         places = {
@@ -128,15 +128,10 @@ def unpack_code(
             "GIT_INDEX_FILE": f"{temporary}/index",
         }
         git = Git(destination, places)
-        git("-c", "core.sparseCheckout=false", "read-tree", "--end-of-options", code["commit"])
-        if git("write-tree") != code["tree"]:
-            raise Failed(
-                f"the commit {code['commit']} has another tree than the recorded "
-                f"{code['tree']}. Copy the whole directory of the run again"
-            )
+        git("-c", "core.sparseCheckout=false", "read-tree", "--end-of-options", code["tree"])
         git("checkout-index", "-a", "-f")
         write_json(destination / LABEL, code)
-        write_file_list(git, code["commit"], destination)
+        write_file_list(git, code["tree"], destination)
         for inner in checked_out_submodules(code):
             folder = folder_name(inner)
             unpack_code(
@@ -203,20 +198,15 @@ def submodule_top(top: Path | None, submodule: Submodule) -> Path | None:
 def repository_with(
     code: Code, top: Path | None, bundles: list[Path], new_git_dir: Path, from_remote: bool = True
 ) -> Path:
-    """A git directory that has the recorded commit with all its files.
+    """A git directory that has the recorded tree with all its files.
 
     It is the one of `top` when that has them. Else `new_git_dir` is created and filled from the
     bundles; the base of a thin one comes from `top`, or else from the remote if `from_remote`.
     """
     local = git_dir_of(top) if top else None
-    if local and contains_commit(local, code):
+    if local and contains_code(local, code):
         return local
-    new_git_dir.mkdir()
-    git = Git(new_git_dir, {"GIT_DIR": str(new_git_dir)})
-    git("init", "-q", "--bare", "--template=", f"--object-format={object_format(code)}")
-    if top and local:
-        objects = Git(top)("rev-parse", "--path-format=absolute", "--git-path", "objects")
-        write_file(new_git_dir / "objects/info/alternates", f"{objects}\n")
+    git = repository_beside(local, new_git_dir, code)
     remote = code.get("remote") if from_remote else None
     for source in (None, remote):
         if source and is_remote(source):
@@ -225,9 +215,22 @@ def repository_with(
             git.run("fetch", "-q", "--end-of-options", source, "+refs/*:refs/base/*")
         for bundle in bundles:
             unpack_bundle(git, bundle)
-        if contains_commit(new_git_dir, code):
+        if contains_code(new_git_dir, code):
             return new_git_dir
     raise Failed(missing_commit(code, top, bundles[1], remote))
+
+
+def repository_beside(other: Path | None, new_git_dir: Path, code: Code) -> Git:
+    """Git in a new repository that has the objects of the git directory `other`, and nothing else."""
+    new_git_dir.mkdir()
+    git = Git(new_git_dir, {"GIT_DIR": str(new_git_dir)})
+    git("init", "-q", "--bare", "--template=", f"--object-format={object_format(code)}")
+    if other:
+        objects = Git(other, {"GIT_DIR": str(other)})(
+            "rev-parse", "--path-format=absolute", "--git-path", "objects"
+        )
+        write_file(new_git_dir / "objects/info/alternates", f"{objects}\n")
+    return git
 
 
 def missing_commit(code: Code, top: Path | None, bundle: Path, remote: str | None) -> str:
@@ -262,13 +265,21 @@ def git_dir_of(top: Path) -> Path | None:
     return Path(done.stdout.strip()) if done.returncode == 0 else None
 
 
-def contains_commit(git_dir: Path, code: Code) -> bool:
-    """Whether a repository holds the commit and every file of its tree."""
+def contains_code(git_dir: Path, code: Code) -> bool:
+    """Whether a repository holds every file of the recorded tree.
+
+    Raises:
+        Failed: it has the commit, with another tree.
+    """
     git = Git(git_dir, {"GIT_DIR": str(git_dir)})
-    return (
-        git.run("rev-list", "--objects", "--no-walk", "--end-of-options", code["commit"]).returncode
-        == 0
-    )
+    tree = git.run("rev-parse", "-q", "--verify", f"{code['commit']}^{{tree}}").stdout.strip()
+    if tree not in ("", code["tree"]):
+        raise Failed(
+            f"the commit {code['commit']} has another tree than the recorded "
+            f"{code['tree']}. Copy the whole directory of the run again"
+        )
+    found = git.run("rev-list", "--objects", "--no-walk", "--end-of-options", code["tree"])
+    return found.returncode == 0
 
 
 def frozen_directory() -> Path | None:

@@ -28,9 +28,9 @@ WAYS = {
 }
 
 
-def write_file_list(git: Git, commit: str, directory: Path) -> None:
-    """Writes the list of the files of `commit` into `directory`, the unpacked copy of it."""
-    text = git("ls-tree", "-r", "-z", "--full-tree", "--end-of-options", commit)
+def write_file_list(git: Git, tree: str, directory: Path) -> None:
+    """Writes the list of the files of `tree` into `directory`, the unpacked copy of it."""
+    text = git("ls-tree", "-r", "-z", "--full-tree", "--end-of-options", tree)
     # Not through a link of this name in the code.
     write_file(directory / FILE_LIST, text)
 

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from tqdm import tqdm
 
+from ...env import FROZEN_LIBRARY
 from ...errors import LabError
 from ...machine.counted import counted
 from ...machine.progress import byte_progress
@@ -27,9 +28,9 @@ from ..files.code_section import checked_out_submodules, folder_name
 from ..files.manifest import listed_files
 from ..files.process import user
 from ..files.schema import Code, Row
-from ..freeze.bundle import BundleFile, write_bundle
-from ..freeze.frozen import repository_top, repository_with, submodule_top
-from ..freeze.git import Git
+from ..freeze.bundle import COMPRESSED, OF_TREE, BundleFile, write_bundle
+from ..freeze.frozen import repository_beside, repository_top, repository_with, submodule_top
+from ..freeze.snapshot import commit_tree
 from ..list.filters import FILTERS, filter_rows, parse_filter
 from ..list.rows import read_rows
 from ..read.attempt_files import read_attempts
@@ -60,8 +61,8 @@ LARGE_BYTES = 100_000_000  # searching it for secrets takes more than ten second
 MAX_NAMED = 5
 DESCRIPTION = (
     "Writes runs into one zip file: record, code, best weights, the fingerprint of the data, hashes "
-    "of all files, and metadata as an RO-Crate. It holds the history of the repository up to the "
-    "code. `lab runs verify FILE` checks it anywhere; its README.md says how to reproduce."
+    "of all files, and metadata as an RO-Crate. The code is one commit without history. "
+    "`lab runs verify FILE` checks it anywhere; its README.md says how to reproduce."
 )
 
 
@@ -149,7 +150,7 @@ def gather_files(
         place = temporary / run.dir.parent.name / run.dir.name
         place.mkdir(parents=True)
         files += [*files_of_record(run, taken), *weights_of(run, place)]
-        files += whole_bundles(run, project.root, place)
+        files += tree_bundles(run, project.root, place)
     crate = temporary / CRATE
     crate.write_text(format_crate(project, rows, [file.path for file in files]), encoding="utf-8")
     readme = temporary / README
@@ -176,7 +177,7 @@ def files_of_record(run: Run, taken: Sequence[str] = ()) -> list[ArchivedFile]:
         inside = path.relative_to(run.dir)
         is_hidden = any(part.startswith(".") for part in inside.parts)
         is_needless = inside.parts[0] == "checkpoints" or path.name in NEEDLESS
-        if is_hidden or is_needless:
+        if is_hidden or is_needless or has_history(path.name):
             continue
         if not path.resolve().is_relative_to(top):
             outside.append(str(inside))
@@ -195,6 +196,11 @@ def files_of_record(run: Run, taken: Sequence[str] = ()) -> list[ArchivedFile]:
     say_left_out(run, others, "as lab did not write it (to take it: --with PATH)")
     say_left_out(run, outside, "behind a link that leads out of the run")
     return files
+
+
+def has_history(name: str) -> bool:
+    """Whether a file is a bundle of `lab` with commits before the code, and not of its library."""
+    return name.startswith("code.") and name.endswith(".bundle") and not name.endswith(COMPRESSED)
 
 
 def is_written(name: str) -> bool:
@@ -244,8 +250,8 @@ def is_own_checkpoint(run: Run, path: Path) -> bool:
     return sha256(path) in hashes
 
 
-def whole_bundles(run: Run, root: Path, place: Path) -> list[ArchivedFile]:
-    """Bundles of code whose own ones leave a part to the remote, which may vanish."""
+def tree_bundles(run: Run, root: Path, place: Path) -> list[ArchivedFile]:
+    """The code of a run, and of attempts with other code, in place of the bundles with history."""
     codes = [(run.record["code"], run.dir, "")]
     for attempt in read_attempts(run.dir):
         folder = f"attempts/{attempt.n}/"
@@ -254,27 +260,29 @@ def whole_bundles(run: Run, root: Path, place: Path) -> list[ArchivedFile]:
     for code, bundles, folder in codes:
         if code.get("commit") and not code.get("same"):
             top = repository_top(root, code)
-            made = whole_bundles_of(code, top, bundles, place / folder, "code")
+            made = tree_bundles_of(code, top, bundles, place / folder, "code")
             files += [ArchivedFile(path, f"{path_of(run)}/{folder}{path.name}") for path in made]
     return files
 
 
-def whole_bundles_of(
+def tree_bundles_of(
     code: Code, top: Path | None, bundles: Path, place: Path, name: str
 ) -> list[Path]:
-    """code.base.bundle with all of a commit, where the recorded bundles are thin or missing."""
-    made = []
-    if code.get("bundle") in ("thin", "pushed"):
-        place.mkdir(parents=True, exist_ok=True)
-        recorded_bundles = [bundles / f"{name}.base.bundle", bundles / f"{name}.bundle"]
-        git_dir = repository_with(code, top, recorded_bundles, place / f".{name}.git")
-        git = Git(git_dir, {"GIT_DIR": str(git_dir)})
-        path = place / f"{name}.base.bundle"
-        write_bundle(git, path, BundleFile(".base.bundle", path.name, code["commit"]))
-        made.append(path)
+    """The tree of a `code` section as one commit, and those of its submodules.
+
+    The bundle of the library stays, which is one commit already.
+    """
+    place.mkdir(parents=True, exist_ok=True)
+    recorded = [bundles / f"{name}{ending}" for ending in (".base.bundle", ".bundle", OF_TREE)]
+    git_dir = repository_with(code, top, recorded, place / f".{name}.git")
+    git = repository_beside(git_dir, place / f".{name}.tree", code)
+    path = place / f"{name}{OF_TREE}"
+    write_bundle(git, path, BundleFile(OF_TREE, path.name, commit_tree(git, code["tree"], None)))
+    made = [path]
     for inner in checked_out_submodules(code):
-        inner_name = f"{name}.{folder_name(inner)}"
-        made += whole_bundles_of(inner, submodule_top(top, inner), bundles, place, inner_name)
+        if inner["path"] != FROZEN_LIBRARY:
+            inner_name = f"{name}.{folder_name(inner)}"
+            made += tree_bundles_of(inner, submodule_top(top, inner), bundles, place, inner_name)
     return made
 
 

@@ -32,7 +32,7 @@ OBJECTS = ("config.yaml", "overrides.txt", "env.txt")
 RESULTS = ("metrics.jsonl", "summary.json", ".ckpt", ".distcp")
 README = """# {runs} of {name}
 
-Each directory below `runs/` holds the record of one run, its code as git bundles, and its best weights.
+Each directory below `runs/` holds the record of one run, its code as one commit of git, and its best weights.
 `ro-crate-metadata.json` describes them for programs ([RO-Crate](https://w3id.org/ro/crate)).
 
 ## Verify
@@ -46,12 +46,11 @@ In a clone of the project, unpack the archive somewhere, put the data into `data
 
     lab runs reproduce PATH/runs/TRIAL/RUN --check
 
-Without a clone, make one from the bundles of a run (leave out the first fetch where `code.base.bundle` is missing):
+Without a clone, make one from the code of a run, which has no history:
 
     git init {package} && cd {package}
-    git fetch PATH/runs/TRIAL/RUN/code.base.bundle 'refs/runs/*:refs/runs/*'
-    git fetch PATH/runs/TRIAL/RUN/code.bundle 'refs/runs/*:refs/runs/*'
-    git checkout COMMIT       # the commit of the run, below
+    git fetch PATH/runs/TRIAL/RUN/code.tree.bundle 'refs/runs/*:refs/runs/*'
+    git checkout FETCH_HEAD   # the files of the commit that stands below
     make setup
 
 Where labrig is not to be had any more: its files are in `code.{library}.gz.bundle` of each run.

@@ -29,6 +29,7 @@ from ..read.attempt_files import last_attempt
 from ..read.roots import run_roots
 from ..read.run import Run
 from ..read.stretches import Stretch, is_finished, stretches_of
+from ..verify.code import archived_code
 from .recorded_data import is_same_data
 from .relocate import config_here
 
@@ -57,6 +58,8 @@ def reproduce_command(project: Project, args: list[str]) -> int:
     original = find_run(run_roots(project), options.run)
     print_environment_differences(original, project)
     print_other_variables(original, project)
+    for line in archived_code(original):
+        print(f"note: code: {line}", flush=True)
     repeated = run_again(project, original, options.check)
     print(f"{original.id} was run again as {repeated.id}")
     return compare_results(original, repeated, options.tolerance) if options.check else 0

@@ -9,10 +9,12 @@ from ...errors import LabError
 from ..files.atomic import sha256
 from ..files.manifest import read_manifest
 from ..files.schema import Code, UnfrozenFile
+from ..freeze.bundle import COMPRESSED
 from ..freeze.frozen import unpack_code
 from ..read.attempt_files import AttemptFiles, read_attempts
+from ..read.changes import HASH_CHARACTERS
 from ..read.run import Run
-from .files import Part, listed_problems
+from .files import ARCHIVED, Part, listed_problems
 
 # What the record lacks of the code that a run has run, for `lab runs verify` and `show`.
 
@@ -35,6 +37,15 @@ def lacking_lines(attempt: AttemptFiles) -> list[str]:
         for file in code.get("not_frozen", [])
     ]
     return lines or [f"incomplete: {code.get('reason', 'never compared with what ran')}"]
+
+
+def archived_code(run: Run) -> list[str]:
+    """What the code of a run from an archive is compared by, in a line; none for other runs."""
+    code = run.record["code"]
+    if not code.get("commit") or not (run.dir / ARCHIVED).exists():
+        return []
+    tree, commit = code["tree"][:HASH_CHARACTERS], code["commit"][:HASH_CHARACTERS]
+    return [f"compared by its tree {tree}: an archive holds no history, so not commit {commit}"]
 
 
 def changed_code(run: Run, root: Path | None) -> list[str]:
@@ -63,7 +74,11 @@ def check_code(run: Run, root: Path | None) -> Part:
         root: the project; None: the code comes from the bundles alone.
     """
     bundles = [name for name in read_manifest(run.dir) if name.endswith(".bundle")]
+    archived = archived_code(run)
+    if archived:
+        bundles = [name for name in bundles if name.endswith(COMPRESSED)]
     part = Part("code", *listed_problems(run, bundles))
+    part.unchecked.extend(archived)
     check_frozen(part, run.record["code"], root, run.dir)
     for attempt in read_attempts(run.dir):
         code = attempt.start.get("code") or {"same": True}
