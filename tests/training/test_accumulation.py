@@ -6,11 +6,14 @@ import lightning.pytorch as L
 import pytest
 import torch
 from commands import free_port
+from labrig.errors import LabError
 from labrig.training.exact.plain_loaders import PlainLoaders
 from labrig.training.parts.accumulation import WholeGroups
 from torch.utils.data import DataLoader, TensorDataset
 
 SAMPLES_N2 = torch.randn(23, 2, generator=torch.Generator().manual_seed(0))
+ROWS_NT2 = torch.randn(23, 5, 2, generator=torch.Generator().manual_seed(1))
+ROWS_NT2[4:8] = -1.0  # a batch without tokens
 
 
 class Regression(L.LightningModule):
@@ -26,12 +29,30 @@ class Regression(L.LightningModule):
         return torch.optim.SGD(self.parameters(), lr=0.3)
 
 
+class ByTokens(Regression):
+    """Each row has tokens, of which some are padding: the loss is a mean over the others."""
+
+    def training_step(self, batch, batch_idx):
+        (rows_BT2,) = batch
+        is_token_BT = rows_BT2[..., 0] > -0.5
+        losses_BT = (rows_BT2 @ self.weight - 1) ** 2
+        n_tokens = is_token_BT.sum()
+        loss = (losses_BT * is_token_BT).sum() / n_tokens.clamp(min=1)
+        return {"loss": loss, "batch_size": n_tokens}
+
+
+class NowAndThen(Regression):
+    def training_step(self, batch, batch_idx):
+        weight = {} if batch_idx == 2 else {"batch_size": 3}
+        return {"loss": super().training_step(batch, batch_idx), **weight}
+
+
 def loader(samples_N2, batch_size):
     return DataLoader(TensorDataset(samples_N2), batch_size=batch_size)
 
 
-def fit(samples_N2, batch_size, n_accumulated, devices=1):
-    task = Regression()
+def fit(samples_N2, batch_size, n_accumulated, devices=1, task_class=Regression):
+    task = task_class()
     trainer = L.Trainer(
         accelerator="cpu",
         devices=devices,
@@ -57,10 +78,27 @@ def test_the_weights_are_those_of_whole_batches(batch_size, n_accumulated):
     assert torch.allclose(whole, parts, atol=1e-6)
 
 
-def rank_of_two(rank, port, folder):
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(("batch_size", "n_accumulated"), [(4, 3), (4, 4), (5, 2), (1, 7)])
+def test_batches_weigh_by_the_tokens_that_the_step_returns(batch_size, n_accumulated, capsys):
+    whole = fit(ROWS_NT2, batch_size * n_accumulated, 1, task_class=ByTokens)
+    parts = fit(ROWS_NT2, batch_size, n_accumulated, task_class=ByTokens)
+    assert torch.allclose(whole, parts, atol=1e-6)
+    assert capsys.readouterr().out.count("weighs its batches by the batch_size") == 2
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_weight_of_some_steps_only_is_refused():
+    with pytest.raises(LabError, match="returns batch_size in some steps"):
+        fit(SAMPLES_N2, 4, 2, task_class=NowAndThen)
+
+
+def rank_of_two(rank, port, folder, tokens=False, n_accumulated=2):
     os.environ |= {"LOCAL_RANK": str(rank), "NODE_RANK": "0", "MASTER_PORT": str(port)}
-    samples_N2 = SAMPLES_N2[:22][rank::2]  # 11 on each: 4, 4 and 3
-    torch.save(fit(samples_N2, 4, 2, devices=2), folder / str(rank))
+    samples, task_class = (ROWS_NT2, ByTokens) if tokens else (SAMPLES_N2, Regression)
+    own = samples[:22][rank::2]  # 11 on each: 4, 4 and 3
+    weight = fit(own, 4, n_accumulated, devices=2, task_class=task_class)
+    torch.save(weight, folder / str(rank))
 
 
 @pytest.mark.slow
@@ -76,3 +114,16 @@ def test_two_processes_weigh_alike(tmp_path):
         with torch.no_grad():
             task.weight -= 0.3 * gradient
     assert torch.allclose(ranks[0], task.weight.detach(), atol=1e-6)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("n_accumulated", [1, 2])
+def test_two_processes_weigh_by_tokens(tmp_path, n_accumulated):
+    """As one process over the same rows: 8 or 16 of both in a step."""
+    arguments = (free_port(), tmp_path, True, n_accumulated)
+    torch.multiprocessing.spawn(rank_of_two, arguments, nprocs=2)
+    ranks = [torch.load(tmp_path / str(rank)) for rank in range(2)]
+    whole = fit(ROWS_NT2[:22], 8 * n_accumulated, 1, task_class=ByTokens)
+    assert torch.equal(*ranks)
+    assert torch.allclose(ranks[0], whole, atol=1e-6)

@@ -35,7 +35,7 @@ from ..watch.no_effect import NoEffect, typed_overrides
 from ..watch.optimizer_watch import OptimizerWatch
 from ..watch.profilers import build_profiler
 from ..watch.progress import build_progress
-from .accumulation import WholeGroups, accumulates
+from .accumulation import WholeGroups, weighs_batches
 from .build import build_callbacks
 from .compile import TellCompiled
 from .ddp import NodeFacts
@@ -93,7 +93,7 @@ def fit_callbacks(config: DictConfig, run: Run, attempt: int) -> list[L.Callback
         # Before those that ask whether a validation follows.
         "validations": [Validations(config.trainer.get("val_every_steps"))],
         # Before somebody looks at the gradients.
-        "groups": [WholeGroups()] if accumulates(config, own) else [],
+        "groups": [WholeGroups()] if weighs_batches(config, own) else [],
         # Before the first value of the epoch is logged.
         "sums": [sums],
         "optimizer": [watch],
