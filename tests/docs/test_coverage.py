@@ -10,7 +10,7 @@ from projects import ROOT
 
 PAGE = (ROOT / "docs/coverage.md").read_text(encoding="utf-8")
 ROWS = re.findall(r"^(\d+) \| ([^|]*) \| ([^|]*) \| ([^|]*) \| ?(.*)$", PAGE, re.MULTILINE)
-N_ROWS = 196
+N_ROWS = 204
 MARK = re.compile(r"(tested|described|never run|history|not served)(: |; successor: )")
 # They look at all pages or all job scripts, and pass when the matter of a row is gone.
 SHOW_NOTHING = {
