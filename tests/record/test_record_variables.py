@@ -76,7 +76,8 @@ def ended(project, monkeypatch):
 
 
 def test_equal_variables_are_no_difference_nor_are_those_of_a_terminal(ended, project, monkeypatch):
-    for name in ("SSH_CLIENT", "SLURM_JOB_ID", "PWD", "TMPDIR", "A_TOKEN"):
+    of_job = ("PYTHONFAULTHANDLER", "PYTHONNOUSERSITE")  # job.sh sets them
+    for name in ("SSH_CLIENT", "SLURM_JOB_ID", "PWD", "TMPDIR", "A_TOKEN", *of_job):
         monkeypatch.setenv(name, "another")
     start = begin_attempt(ended, project).facts
     assert (start["variables_changed"], start["environment_differences"]) == ([], [])
