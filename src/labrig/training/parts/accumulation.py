@@ -49,6 +49,7 @@ class WholeGroups(L.Callback):
     def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         if not pl_module.automatic_optimization:
             return
+        self.n_readers = trainer.world_size  # processes over which weights are summed
         step: Any = pl_module.training_step
 
         @wraps(step)
@@ -90,7 +91,7 @@ class WholeGroups(L.Callback):
             self.weights.append(self._weight(trainer))
             if len(self.weights) == 1:
                 self.first = self._sum_of_all(trainer)
-        factor = self.weights[-1] * trainer.world_size / self.first
+        factor = self.weights[-1] * self.n_readers / self.first
         if loss.requires_grad and not is_one(factor):
             loss.register_hook(lambda gradient: (gradient * factor).to(gradient.dtype))
 
@@ -125,6 +126,7 @@ class WholeGroups(L.Callback):
         if not self.by_step:
             if isinstance(loader := trainer.train_dataloader, Loader):
                 self.of_all.append(float(loader.n_samples_of_all))
+                self.n_readers = loader.order.world_size  # tensor parallel ones read the same
             return self.n_samples
         if self.returned is None:
             raise LabError(
