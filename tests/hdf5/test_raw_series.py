@@ -113,6 +113,7 @@ def test_a_step_without_a_row_is_a_gap_and_a_mask_tells(tmp_path, pack, capsys):
         ({}, ("--split-by-time", "2030-01-01"), r"leaves nothing for val: the times are 2024-01-01"),
         ({}, ("--split-by-time", "2024-01-03,soon"), r"soon: expected a date such as"),
         ({}, ("--split-by-time", "2024-01-04,2024-01-03"), r"expected times in their order"),
+        ({"german": 1}, ("--split-by-time", "2024-01-03"), r"texts, such as '01.02.2024'"),
         ({"text": 1}, ("--split-by-time", "2024-01-03"), r"column 'note' holds texts, such as 'a'"),
     ],
 )  # fmt: skip
@@ -122,6 +123,8 @@ def test_what_would_be_guessed_is_refused(tmp_path, pack, change, words, message
     rows["far"] = table(1, start=START.replace(year=2099))
     for name in change:
         whole = pa.concat_tables([whole, rows[name]]) if name in rows else whole
+    if "german" in change:
+        whole = whole.set_column(1, "hour", pa.array(["01.02.2024"] * len(whole)))
     if "text" in change:
         whole = whole.append_column("note", pa.array(list("ab") * 60))
     write(tmp_path / "raw/a.parquet", whole)

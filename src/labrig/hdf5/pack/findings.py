@@ -13,7 +13,7 @@ from itertools import combinations, islice
 
 import numpy as np
 
-from ..file.layout import OFFSETS, Layout
+from ..file.layout import OFFSETS, TIME, Layout
 from .collect import Field, RaggedField
 
 LABEL = "y"
@@ -33,7 +33,7 @@ class Findings:
     def __init__(self, fields: Mapping[str, Field], order: np.ndarray | None) -> None:
         self.n_bad: Counter[str] = Counter()  # field -> samples with NaN or inf
         # two samples are equal by their x, else by their largest field that is no label
-        inputs = [name for name in fields if name != LABEL] or [*fields]
+        inputs = [name for name in fields if name not in (LABEL, TIME)] or [*fields]
         largest = max(inputs, key=lambda name: fields[name].nbytes)
         self.compared = "x" if "x" in fields else largest
         self.n_seen = dict.fromkeys(fields, 0)  # samples

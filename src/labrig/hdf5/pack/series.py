@@ -186,15 +186,20 @@ def times_of(
         time = np.empty(len(of_row), int)
         time[order] = np.arange(len(of_row)) - first
         return time, False
-    column = x_column(options.time, files, replace(options, times=True))
-    if column.texts or column.is_gap.any():
-        found = f"texts, such as {column.texts[0]!r}" if column.texts else "a row without a time"
-        if column.first_bad:
-            found = f"{column.first_bad[1]!r} in row {column.first_bad[0] + 1}"
+    kinds = [file.typed[options.time].type for file in files]
+    texts = [kind for kind in kinds if not types.is_primitive(kind)]
+    if texts:
+        text = files[kinds.index(texts[0])].typed[options.time][0]
         raise DataFileError(
-            f"--time {options.time}: it has {found}. Write all times as 2024-12-31 06:00, or as numbers."
+            f"--time {options.time} has texts, such as {str(text)!r}. Write all times as 2024-12-31 06:00, or as "
+            "numbers."
         )
-    return column.values, types.is_temporal(files[0].typed[options.time].type)
+    column = x_column(options.time, files, replace(options, times=True))
+    if column.is_gap.any():
+        raise DataFileError(
+            f"--time: {column.describe_gaps(len(column.values))} without a time. Correct them."
+        )
+    return column.values, types.is_temporal(kinds[0])
 
 
 def groups_of_series(
