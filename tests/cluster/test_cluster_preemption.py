@@ -130,13 +130,20 @@ def test_a_cancelled_job_saves_ends_and_is_not_requeued(lab):
     lab("cancel", sent["run_id"], rc=2)
 
 
-def test_a_plain_scancel_is_not_requeued_either(lab):
+def test_ranks_of_two_nodes_write_their_stacks_and_a_plain_scancel_cleans_both(lab):
     sent = submit(lab, *training(0.3, "job.nodes=2"))
     at_step(sent, 4)
+    said = lab("logs", sent["run_id"], "--stacks")
+    for rank in (0, 1):
+        file = f"attempts/1/stack-{rank}.txt"
+        assert file in said
+        assert "myproj/train.py" in Path(sent["run_dir"], file).read_text()
+    assert len(left_in_memory()) == 2, "the code, on each node"
     slurm("scancel", sent["job_id"])
     ended(sent, "CANCELLED")
+    wait_until(lambda: left_in_memory() == [], "both nodes clean", timeout_s=30)
     time.sleep(5)
-    assert job(sent["job_id"])["JobState"] == "CANCELLED"
+    assert job(sent["job_id"])["JobState"] == "CANCELLED", "it is not requeued either"
 
 
 def test_offline_wandb_resumes_under_one_id(lab):

@@ -90,8 +90,14 @@ def test_a_file_that_nobody_asked_for_is_removed(tmp_path):
         assert file.exists()
     assert not file.exists()
     os.kill(os.getpid(), STACKS_SIGNAL)  # nobody listens any more
-    with stacks_on_request(tmp_path / "missing" / "stack-0.txt"):
-        pass
+    late = tmp_path / "late" / "stack-1.txt"
+    with stacks_on_request(late):
+        assert not late.parent.exists()
+    with stacks_on_request(late):
+        late.parent.mkdir()  # by the first process
+        while not late.exists():
+            time.sleep(0.01)
+    assert not late.exists()
 
 
 def test_a_file_that_another_process_may_still_remove_is_not_listed(tmp_path):

@@ -8,6 +8,7 @@ from __future__ import annotations
 import faulthandler
 import os
 import signal
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -18,6 +19,8 @@ from typing import Any
 PREEMPTION_SIGNALS = (signal.SIGUSR2, signal.SIGUSR1, signal.SIGTERM)
 STACKS_SIGNAL = signal.SIGURG  # a process that does not listen to it ignores it
 STACKS = "stack-{rank}.txt"  # in the directory of an attempt
+LOOK_EVERY_S = 0.5  # for that directory
+BRIEF_S = 0.05  # to open a file in one that is there
 
 
 class StopRequest:
@@ -57,19 +60,35 @@ STOP = StopRequest()
 def stacks_on_request(file: Path) -> Iterator[None]:
     """Meanwhile STACKS_SIGNAL appends the stacks of this process, also of one that hangs, to a file.
 
-    C code of Python writes them. A file that nobody asked for is removed.
+    C code of Python writes them. A file that nobody asked for is removed. Its directory is made by the
+    first of several processes, for which the others need not wait.
     """
-    try:
-        stacks = os.open(file, os.O_CREAT | os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW, 0o666)
-    except OSError:  # a full disk matters elsewhere
-        yield
-        return
-    faulthandler.register(STACKS_SIGNAL, stacks)
+    stacks: list[int] = []
+    over = threading.Event()
+
+    def listen() -> None:
+        while not stacks:
+            try:
+                flags = os.O_CREAT | os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW
+                stacks.append(os.open(file, flags, 0o666))
+                faulthandler.register(STACKS_SIGNAL, stacks[0])
+            except FileNotFoundError:
+                if over.wait(LOOK_EVERY_S):
+                    return
+            except OSError:  # a full disk matters elsewhere
+                return
+
+    listener = threading.Thread(target=listen, daemon=True)
+    listener.start()
+    listener.join(BRIEF_S)
     try:
         yield
     finally:
-        faulthandler.unregister(STACKS_SIGNAL)
-        with suppress(OSError):
-            if not os.fstat(stacks).st_size:
-                file.unlink()
-        os.close(stacks)
+        over.set()
+        listener.join()
+        if stacks:
+            faulthandler.unregister(STACKS_SIGNAL)
+            with suppress(OSError):
+                if not os.fstat(stacks[0]).st_size:
+                    file.unlink()
+            os.close(stacks[0])
