@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
+from labrig.record.files.metrics_file import read_metrics
 from matplotlib.image import imread
 from projects import ROOT, call, copy_project, equip
 from trainings import last
@@ -153,3 +154,42 @@ def test_folds_of_series_give_a_mean_and_predictions_give_the_metrics_again(own)
     metrics = last(own)["metrics"]
     assert metrics["test/mae"] == pytest.approx(np.abs(error).mean(), rel=1e-5)
     assert metrics["test/rmse"] == pytest.approx(np.sqrt((error**2).mean()), rel=1e-5)
+
+
+PLAIN = """
+import sys
+
+import lightning as L
+import torch
+from labrig import H5DataModule
+from torch.nn import functional as F
+
+sys.path.insert(0, "src")
+from myproj.trials.language.model import GPT
+
+torch.set_num_threads(1)
+L.seed_everything(0, verbose=False)
+model = GPT()
+optimizer = torch.optim.AdamW(model.parameters(), lr=5e-3, weight_decay=0.01, fused=True)
+data = H5DataModule("topics.h5", batch_size=32, fields=["x"], windows={"x": 65}, windows_per_epoch=192)
+for (token_BT,) in data.loader("train", shuffle=True):
+    token_BT = token_BT.long()
+    score_BTV = model(token_BT[:, :-1])
+    loss = F.cross_entropy(score_BTV.flatten(0, 1), token_BT[:, 1:].flatten())
+    optimizer.zero_grad()
+    loss.backward()
+    torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    optimizer.step()
+    print(loss.item())
+"""
+
+
+@pytest.mark.slow
+def test_the_language_model_has_the_losses_of_a_loop_by_hand_over_the_same_windows(own):
+    short = ("schedule=constant", "trainer.max_epochs=1", "log.every_n_steps=1")
+    windows = "data.windows_per_epoch=192"
+    call(own, "lab", "train", "trial=language", "trainer=cpu", "trainer.threads=1", *short, windows)
+    rows = read_metrics(Path(last(own)["run_dir"]))
+    losses = [row["train/loss"] for row in rows if "val/loss" not in row and "train/loss" in row]
+    (own / "plain.py").write_text(PLAIN)
+    assert [*map(float, call(own, "python", "plain.py").split())] == losses[:6]
