@@ -211,23 +211,27 @@ class _CollectedField:
     def extend(self, where: str, values: np.ndarray) -> None:
         """Writes the values (B, ...) of some samples."""
         shape = values.shape[1:]
-        description = f"{where} is {values.dtype} {list(shape)}"
-        expected = f"{self.dtype} {list(self.shape)} as the first"
-        if values.dtype.kind not in "biufc":
-            raise DataFileError(f"{description}. Convert it to numbers.")
-        if values.dtype != self.dtype:
-            raise DataFileError(f"{description}, expected {expected}. Convert all to one type.")
-        if shape != self.shape and not len(shape) == len(self.shape) == 1:
-            advice = "Only fields of one dimension may vary in length: give all samples one shape."
-            if self.dtype == np.uint8 and len(shape) == 3:
-                advice = (
-                    "Give all images one size: --as images --size HEIGHT WIDTH does it, samples() of "
-                    "your own has to. Or keep them as they are, to be sized when they are read: "
-                    "--as encoded"
-                )
-            raise DataFileError(f"{description}, expected {expected}. {advice}")
+        fits = shape == self.shape or len(shape) == len(self.shape) == 1
+        if values.dtype.kind not in "biufc" or values.dtype != self.dtype or not fits:
+            raise DataFileError(self._misfit(where, values))
         self.lengths += [values[0].size] * len(values)
         self.file.write(np.ascontiguousarray(values).reshape(-1).view(np.uint8).data)
+
+    def _misfit(self, where: str, values: np.ndarray) -> str:
+        """The message for values that do not go with the first ones."""
+        shape = values.shape[1:]
+        description = f"{where} is {values.dtype} {list(shape)}"
+        if values.dtype.kind not in "biufc":
+            return f"{description}. Convert it to numbers."
+        expected = f"{description}, expected {self.dtype} {list(self.shape)} as the first."
+        if values.dtype != self.dtype:
+            return f"{expected} Convert all to one type."
+        if self.dtype == np.uint8 and len(shape) == 3:
+            return (
+                f"{expected} Give all images one size: --as images --size HEIGHT WIDTH does it, samples() of "
+                "your own has to. Or keep them as they are, to be sized when they are read: --as encoded"
+            )
+        return f"{expected} Only fields of one dimension may vary in length: give all samples one shape."
 
     def mapped(self, ragged: bool) -> Field:
         lengths = np.array(self.lengths)
