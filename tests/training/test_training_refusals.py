@@ -95,8 +95,9 @@ def test_predictions(tmp_path):
         choose_split(L.LightningDataModule(), None)
     with pytest.raises(LabError, match=r"predict_dataloader gave 2 loaders, expected one"):
         only_loader([1, 2])
-    with pytest.raises(LabError, match=r"the field 'row', which is ours.*Rename it"):
-        as_fields({"row": ROWS})
+    for name in ("row", "start"):
+        with pytest.raises(LabError, match=rf"the field '{name}', which is ours.*Rename it"):
+            as_fields({name: ROWS})
     with pytest.raises(LabError, match=r"gave an empty dict; expected a tensor for each field"):
         as_fields({})
     with pytest.raises(

@@ -72,18 +72,17 @@ class H5DataModule(L.LightningDataModule):
         standardize: fields of which the mean is subtracted on the device, then divided by the deviation,
             which gives float32: those of the training rows of the run, of its fold too. They lie in the
             checkpoint, and hold for all data that the run is evaluated on.
-        standardize_per_group: by those of the group of each sample, such as a series; `fields` has group.
+        standardize_per_group: by those of the group of each sample; `fields` has group.
         pack: the command that makes the file, for the message when it is missing.
-        url: of the raw data, which `lab data pack` and `lab prefetch` download once.
-        sha256: of these bytes.
+        url, sha256: of the raw data, which `lab data pack` and `lab prefetch` download once.
         stored: where `lab data push` has put the files, for that message and `lab data pull`.
         folds: parts of the file's train and val for cross-validation; groups stay whole. null: its splits.
         fold: the part that is held out as val, in 0..folds-1.
         fraction: share of the training samples that is used, the same ones in every run; groups stay whole.
         stratify: a field of classes, of which each fold and `fraction` get equal parts; null: none.
-        order: how training reads: `random`, or `blocks`: whole blocks of the file, of which some are
-            mixed; or `lengths`: samples of similar length share a step, so that little is padded.
-            `auto`: blocks when the fields are larger than the memory of the job, else random.
+        order: how training reads: `random`; `blocks`: whole blocks of the file, of which some are mixed;
+            `lengths`: samples of similar length share a step. `auto`: blocks when the fields are larger than
+            the memory of the job, else random.
         draws: what the order of training follows from: `seed`, the seed and the epoch, so that a run
             resumes to the last bit; or `torch`, torch's generator, from which a DataLoader of torch
             draws it on one process. Then a port of a script has the script's bits, with dropout too.

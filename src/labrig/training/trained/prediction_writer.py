@@ -80,11 +80,6 @@ class PredictionWriter(BasePredictionWriter):
             places = {ROW: self._counted(n_rows, trainer.world_size)}
         n_samples = len(places[ROW])
         for name, values in fields.items():
-            if name in places:
-                raise LabError(
-                    f"predict_step gave the field {name!r}, which is ours: where each sample lies in the "
-                    "data file. Rename it."
-                )
             if len(values) != n_samples:
                 raise LabError(
                     f"predict_step gave {len(values)} rows of {name!r} for {n_samples} samples; "
@@ -139,6 +134,11 @@ def places_of(loader: Loader) -> Iterator[dict[str, np.ndarray]]:
 def as_fields(prediction: Any) -> dict[str, np.ndarray | list[np.ndarray]]:
     """What predict_step returned, as arrays by their field."""
     fields = prediction if isinstance(prediction, Mapping) else {ONE_TENSOR: prediction}
+    for name in fields.keys() & {ROW, START}:
+        raise LabError(
+            f"predict_step gave the field {name!r}, which is ours: where each sample lies in the data file. "
+            "Rename it."
+        )
     if not fields:
         raise LabError("predict_step gave an empty dict; expected a tensor for each field")
     return {name: as_array(name, values) for name, values in fields.items()}
