@@ -1,6 +1,7 @@
 """Series: each row is where its time says, gaps are NaN, and no two splits share a step."""
 
 import itertools
+import json
 import sys
 from datetime import datetime, timedelta
 from itertools import pairwise
@@ -80,13 +81,25 @@ def test_rows_lie_where_their_times_say_in_any_order_of_the_table(
 
 def test_a_folder_has_a_series_in_each_table(tmp_path, pack):
     for i in range(10):
-        write(tmp_path / f"raw/s/{i}.csv", table(50 + i, first=i * 1000).drop_columns("region"))
+        file = tmp_path / f"raw/s/{i % 2}/{i // 2}.csv"  # two are called 0, and are two series
+        write(file, table(50 + i, first=i * 1000).drop_columns("region"))
     layout = pack("s", tmp_path / "raw/s", "--as", "series", "--time", "hour")
     assert {split: array.n_rows for split, array in layout.splits.items()} == {
         "train": 8, "val": 1, "test": 1,
     }  # fmt: skip
     lengths = sorted(map(len, itertools.chain(*(series_of(layout, s) for s in layout.splits))))
     assert lengths == [*range(50, 60)]
+    assert len({*all_rows(layout, "group")[0]}) == 10
+
+
+def test_a_row_that_is_cut_is_refused_or_left_out_by_name(tmp_path, pack):
+    file = write(tmp_path / "raw/a.csv", table(100))
+    file.write_text(file.read_text() + '"north",2024-01-05 04:00:00.000000\n')
+    how = (*LONG, "--split-by-time", "2024-01-03,2024-01-04")
+    with pytest.raises(DataFileError, match="row 101 is cut"):
+        pack("a", file, *how)
+    layout = pack("a", file, *how, "--skip-damaged")
+    assert json.loads(layout.attrs["skipped"]) == ["a:100"]
 
 
 def test_a_step_without_a_row_is_a_gap_and_a_mask_tells(tmp_path, pack, capsys):

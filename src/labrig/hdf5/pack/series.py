@@ -14,7 +14,7 @@ from ..file.errors import DataFileError
 from ..file.layout import TIME
 from .options import PackOptions
 from .samples import DamagedSamples, RawSamples
-from .sources import Source, is_table
+from .sources import Source, is_table, source_labels
 from .split import divide
 from .table_columns import TableColumn, texts_of, type_for, x_column
 from .table_files import TableFile
@@ -83,17 +83,24 @@ def read_series(options: PackOptions, damaged: DamagedSamples) -> RawSamples:
 
     The steps of a series are regular: one that has no row is a gap in all columns.
     """
-    series = open_series(options)
+    series = open_series(options, damaged)
     samples = parts_of(series, options)
     return RawSamples(samples, {name: RAGGED for name in (TIME, *series.columns)})
 
 
-def open_series(options: PackOptions) -> Series:
+def open_series(options: PackOptions, damaged: DamagedSamples) -> Series:
     """The series of all tables of the sources."""
-    paths = [(path, source.split) for source in options.sources for path in tables_in(source.path)]
-    files = [TableFile(Source(path, split), options) for path, split in paths]
+    files, names_of_files = [], []
+    for source, label in zip(options.sources, source_labels(options.sources), strict=True):
+        for path in tables_in(source.path):
+            files.append(TableFile(Source(path, source.split), options))
+            is_file = path == source.path
+            place = Path(label or path.name) if is_file else label / path.relative_to(source.path)
+            names_of_files.append(place.with_suffix("").as_posix())
     require_same_columns(files)
     check_cut(files, options)
+    for file, name in zip(files, names_of_files, strict=True):
+        damaged.skipped_keys += [f"{name}:{row.number - 1}" for row in file.cut]
     fields = {field_name(name): name for name in x_names(files, options)}
     if len(fields) < len(x_names(files, options)) or TIME in fields:
         raise DataFileError(
@@ -103,7 +110,7 @@ def open_series(options: PackOptions) -> Series:
     renamed = [f"{name!r} is {field}" for field, name in fields.items() if field != name]
     if renamed:
         print(f"  columns as fields: {', '.join(renamed)}")
-    of_row, names, splits = series_of_rows(files, options)
+    of_row, names, splits = series_of_rows(files, names_of_files, options)
     time, is_date = times_of(files, options, of_row)
     order = np.lexsort((time, of_row))
     if (order != of_row.argsort(kind="stable")).any():
@@ -152,14 +159,14 @@ def field_name(column: str) -> str:
 
 
 def series_of_rows(
-    files: Sequence[TableFile], options: PackOptions
+    files: Sequence[TableFile], names_of_files: list[str], options: PackOptions
 ) -> tuple[np.ndarray, list[str], list[str | None]]:
     """The number of the series of each row, (N,); their names, and the splits of the sources."""
     n_rows = [file.typed.num_rows for file in files]
     of_file = np.repeat(np.arange(len(files)), n_rows)
     splits = list(dict.fromkeys(file.source.split for file in files))
     if options.series is None:
-        return of_file, [file.path.stem for file in files], [file.source.split for file in files]
+        return of_file, names_of_files, [file.source.split for file in files]
     texts = texts_of(files, options.series, options)
     if texts.is_gap.any():
         raise DataFileError(
