@@ -83,6 +83,8 @@ def test_a_folder_has_a_series_in_each_table(tmp_path, pack):
     for i in range(10):
         file = tmp_path / f"raw/s/{i % 2}/{i // 2}.csv"  # two are called 0, and are two series
         write(file, table(50 + i, first=i * 1000).drop_columns("region"))
+    with pytest.raises(DataFileError, match="looks like series: --as series"):
+        pack("s", tmp_path / "raw/s", "--as", "table")
     layout = pack("s", tmp_path / "raw/s", "--as", "series", "--time", "hour")
     assert {split: array.n_rows for split, array in layout.splits.items()} == {
         "train": 8, "val": 1, "test": 1,

@@ -95,12 +95,13 @@ def source_labels(sources: Sequence[Source]) -> list[str]:
 
 
 def kind_of(path: Path) -> str | None:
-    """The kind that most files of `path` are of; None when no suffix is known."""
+    """The kind that most files of `path` are of, in a folder of tables series; None without a known suffix."""
     counts = Counter()
     for name in islice(_file_names(path), N_LOOKED_AT):
         suffix = Path(name).suffix.lower()
         counts.update(kind for kind, suffixes in SUFFIXES_OF_KIND.items() if suffix in suffixes)
-    return counts.most_common(1)[0][0] if counts else None
+    kind = counts.most_common(1)[0][0] if counts else None
+    return "series" if kind == "table" and path.is_dir() else kind
 
 
 def is_table(source: Source) -> bool:
