@@ -119,7 +119,7 @@ def test_a_callback_stands_where_it_says(own, installed):
         callbacks="first = added:First\nlast = added:last\nnothing = added:nothing"
     )
     names = call(own, "python", "-c", ORDER, **variables)
-    assert "['First', 'EpochSums'," in names
+    assert "['First', 'Validations', 'EpochSums'," in names
     assert "'Checkpoints', 'Callback', 'TellAdded']" in names
     without = call(own, "python", "-c", ORDER, "callbacks.first=null", **variables)
     assert "'First'" not in without
