@@ -20,12 +20,13 @@ from ...hdf5.read.loader import Loader
 from ..watch.batch_size import n_samples_of
 from ..watch.means import BATCH_SIZE, values_of
 from ..watch.print_line import print_line
+from .around_step import AroundStep, Step
 from .settings import n_processes_of
 
 LEAST = 1e-6  # weight of a batch: one without tokens has no gradient, and divides by no zero
 
 
-class WholeGroups(L.Callback):
+class WholeGroups(AroundStep):
     """The gradient of a group of batches is that of its mean: sum(weight * gradient) / sum(weight), over
     accumulated batches and processes.
 
@@ -47,26 +48,18 @@ class WholeGroups(L.Callback):
         self.first: Any = 1.0  # weight of the first batch, on all processes
 
     def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        if not pl_module.automatic_optimization:
-            return
         self.n_readers = trainer.world_size  # processes over which weights are summed
-        step: Any = pl_module.training_step
+        if pl_module.automatic_optimization:
+            super().on_train_start(trainer, pl_module)
 
+    def around(self, step: Step) -> Step:
         @wraps(step)
         def step_with_weight(*args: Any, **kwargs: Any) -> Any:
             outputs = step(*args, **kwargs)
             self.returned = values_of(outputs).get(BATCH_SIZE)
             return outputs
 
-        pl_module.training_step = step_with_weight
-
-    def on_train_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        vars(pl_module).pop("training_step", None)
-
-    def on_exception(
-        self, trainer: L.Trainer, pl_module: L.LightningModule, exception: BaseException
-    ) -> None:
-        self.on_train_end(trainer, pl_module)
+        return step_with_weight
 
     def on_train_batch_start(
         self, trainer: L.Trainer, pl_module: L.LightningModule, batch: Any, batch_idx: int
