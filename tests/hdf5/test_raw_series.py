@@ -94,6 +94,15 @@ def test_a_folder_has_a_series_in_each_table(tmp_path, pack):
     assert len({*all_rows(layout, "group")[0]}) == 10
 
 
+def test_a_table_of_a_folder_without_a_row_is_named(tmp_path, pack):
+    for i in range(4):
+        write(tmp_path / f"raw/s/{i}.csv", table(0 if i == 2 else 50).drop_columns("region"))
+    with pytest.raises(DataFileError, match=r"2\.csv has no rows"):
+        pack("s", tmp_path / "raw/s", "--as", "series", "--time", "hour")
+    with pytest.raises(LabError, match="needs a source"):
+        pack("s", "--as", "series", "--split-by-time", "2024-01-02")
+
+
 def test_a_row_that_is_cut_is_refused_or_left_out_by_name(tmp_path, pack):
     file = write(tmp_path / "raw/a.csv", table(100))
     file.write_text(file.read_text() + '"north",2024-01-05 04:00:00.000000\n')
@@ -128,6 +137,7 @@ def test_a_step_without_a_row_is_a_gap_and_a_mask_tells(tmp_path, pack, capsys):
         ({}, ("--split-by-time", "2030-01-01"), r"leaves nothing for val: the times are 2024-01-01"),
         ({}, ("--split-by-time", "2024-01-03,soon"), r"soon: expected a date such as"),
         ({}, ("--split-by-time", "2024-01-04,2024-01-03"), r"expected times in their order"),
+        ({"group": 1}, ("--split-by-time", "2024-01-03"), r"give 'group', which has another meaning"),
         ({"german": 1}, ("--split-by-time", "2024-01-03"), r"texts, such as '01.02.2024'"),
         ({"text": 1}, ("--split-by-time", "2024-01-03"), r"column 'note' holds texts, such as 'a'"),
     ],
@@ -138,6 +148,8 @@ def test_what_would_be_guessed_is_refused(tmp_path, pack, change, words, message
     rows["far"] = table(1, start=START.replace(year=2099))
     for name in change:
         whole = pa.concat_tables([whole, rows[name]]) if name in rows else whole
+    if "group" in change:
+        whole = whole.append_column("group", pa.array([1.0] * len(whole)))
     if "german" in change:
         whole = whole.set_column(1, "hour", pa.array(["01.02.2024"] * len(whole)))
     if "text" in change:

@@ -356,7 +356,8 @@ def _check_kind(options: PackOptions) -> None:
         raise LabError("--decimal and --thousands are two letters; write such as --decimal , ")
     if options.gap and (options.gap < 0 or not options.split_by_time):
         raise LabError("--gap N is a number of steps, and goes with --split-by-time.")
-    if options.split_by_time and (options.split_file or options.sources[0].split):
+    is_split = options.split_file or any(source.split for source in options.sources)
+    if options.split_by_time and is_split:
         raise LabError(
             "--split-by-time says which split each step is in: leave out --split-file and SPLIT=PATH."
         )

@@ -12,6 +12,8 @@ import numpy as np
 from ...machine.counted import counted
 from ..file.errors import DataFileError
 from ..file.layout import TIME
+from ..file.spans import SPAN
+from .collect import NOT_FIELDS
 from .options import PackOptions
 from .samples import DamagedSamples, RawSamples
 from .sources import Source, is_table, source_labels
@@ -100,12 +102,17 @@ def open_series(options: PackOptions, damaged: DamagedSamples) -> Series:
     require_same_columns(files)
     check_cut(files, options)
     for file, name in zip(files, names_of_files, strict=True):
+        if not file.typed.num_rows:
+            raise DataFileError(f"{file.path} has no rows. Leave it out, or fill it.")
         damaged.skipped_keys += [f"{name}:{row.number - 1}" for row in file.cut]
-    fields = {field_name(name): name for name in x_names(files, options)}
-    if len(fields) < len(x_names(files, options)) or TIME in fields:
+    columns = x_names(files, options)
+    fields = {field_name(name): name for name in columns}
+    taken = [field for field in (TIME, SPAN, *NOT_FIELDS) if field in fields]
+    if len(fields) < len(columns) or taken:
+        found = f"{taken[0]!r}, which has another meaning" if taken else "two of one name"
         raise DataFileError(
-            f"{files[0].path}: a field is called by the letters, digits and _ of its column, and these give "
-            f"two of one name, or {TIME!r}, which is that of --time: {', '.join(files[0].names)}. Rename one."
+            f"{files[0].path}: a field is called by the letters, digits and _ of its column. The columns "
+            f"{', '.join(columns)} give {found}. Rename one, or choose --columns."
         )
     renamed = [f"{name!r} is {field}" for field, name in fields.items() if field != name]
     if renamed:
@@ -124,7 +131,9 @@ def open_series(options: PackOptions, damaged: DamagedSamples) -> Series:
     if options.group:
         texts = texts_of(files, options.group, options)
         groups = groups_of_series(texts.codes[order], texts.different, first, names, options.group)
-    columns = {field: x_column(name, files, options) for field, name in fields.items()}
+    values = {
+        field: values_of(field, x_column(name, files, options)) for field, name in fields.items()
+    }
     series = Series(
         names,
         splits,
@@ -133,7 +142,7 @@ def open_series(options: PackOptions, damaged: DamagedSamples) -> Series:
         time[first[:-1]],
         1,
         is_date,
-        {field: values_of(field, column)[order] for field, column in columns.items()},
+        {field: each[order] for field, each in values.items()},
         groups,
     )
     step = step_of(series, time, of_row)
