@@ -94,6 +94,17 @@ def test_a_folder_has_a_series_in_each_table(tmp_path, pack):
     assert len({*all_rows(layout, "group")[0]}) == 10
 
 
+def test_a_column_that_is_called_as_a_mask_is_read_as_it_is(tmp_path, pack):
+    whole = table(100).append_column("load_mask", pa.array([float(i % 2) for i in range(100)]))
+    write(tmp_path / "raw/a.csv", whole)
+    layout = pack("a", tmp_path / "raw/a.csv", *LONG, "--split-by-time", "2024-01-03,2024-01-04")
+    data = H5Dataset(layout, "train", ("load", "load_mask"), windows={"past": 8, "next": 4})
+    assert [x.tolist() for x in data[3]] == [
+        [float(i) for i in range(3, 15)],
+        [float(i % 2) for i in range(3, 15)],
+    ]
+
+
 def test_a_table_of_a_folder_without_a_row_is_named(tmp_path, pack):
     for i in range(4):
         write(tmp_path / f"raw/s/{i}.csv", table(0 if i == 2 else 50).drop_columns("region"))
@@ -121,8 +132,10 @@ def test_a_step_without_a_row_is_a_gap_and_a_mask_tells(tmp_path, pack, capsys):
     assert np.flatnonzero(np.isnan(train)).tolist() == [10, 11, 50]
     data = H5Dataset(layout, "train", ("load", "load_mask"), windows={"past": 8, "next": 4})
     assert len(data) == 72 - 12 + 1
+    alone = H5Dataset(layout, "train", ("load_mask",), windows={"past": 8, "next": 4})
     for i in range(len(data)):
         load, mask = data[i]
+        assert torch.equal(alone[i][0], mask)
         assert mask.tolist() == [step not in (10, 11, 50) for step in range(i, i + 12)]
         assert load[mask].tolist() == [s for s in range(i, i + 12) if s not in (10, 11, 50)]
 

@@ -15,13 +15,13 @@ from ..file.find import data_files_in
 from ..file.joined import read_layouts
 from ..file.layout import Layout
 from .field_readers import (
-    MASK,
     FieldReader,
     PickledWithoutMaps,
     RaggedReader,
     RowReader,
     Shape,
     build_reader,
+    field_of,
 )
 from .order import Batch
 from .windows import Windows, lengths_of, stride_of
@@ -94,7 +94,7 @@ class H5Dataset(PickledWithoutMaps, Dataset):
         self.layout = path
         shapes = shapes or {}
         lengths = lengths_of(windows, path, fields) if windows else {}
-        unused = sorted({*shapes, *lengths} - set(fields))
+        unused = sorted({*shapes, *lengths} - {field_of(path, name) for name in fields})
         if unused or shapes.keys() & lengths.keys():
             raise DataFileError(
                 f"shapes and windows name {unused or 'one field both'}, expected some of the fields: {fields}."
@@ -116,7 +116,7 @@ class H5Dataset(PickledWithoutMaps, Dataset):
                 self.layout,
                 name,
                 {**shapes, **lengths},
-                "window" if name.removesuffix(MASK) in lengths else crop,
+                "window" if field_of(path, name) in lengths else crop,
             )
             for name in self.fields
         ]

@@ -25,6 +25,11 @@ LARGE_BYTES = 8 << 20  # a batch from which on it pays to wake them
 Shape = int | Sequence[int]
 
 
+def field_of(layout: Layout, name: str) -> str:
+    """The field that a mask is of; of a field of the file the name itself."""
+    return name if name in layout.fields else name.removesuffix(MASK)
+
+
 class PickledWithoutMaps:
     """Leaves its memory maps out when it is pickled: a pickled map would be the whole array."""
 
@@ -209,7 +214,7 @@ def build_reader(layout: Layout, name: str, shapes: Mapping[str, Shape], crop: s
     base = name.removesuffix(LENGTHS)
     if name not in layout.fields and layout.is_ragged(base):
         return LengthsReader(layout, base, _length(layout, base, shapes.get(base)), crop)
-    base = name.removesuffix(MASK)
+    base = field_of(layout, name)
     if name not in layout.fields and layout.is_ragged(base):
         length = _length(layout, base, shapes.get(base))
         if length and crop == "random":

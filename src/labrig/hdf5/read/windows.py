@@ -9,6 +9,7 @@ from ...errors import LabError
 from ...machine.counted import counted
 from ..file.errors import DataFileError
 from ..file.layout import OFFSETS, Layout
+from .field_readers import field_of
 from .order import Batch
 
 PARTS = ("past", "next")  # together the length of a window, of all sequences that are read
@@ -52,7 +53,8 @@ def lengths_of(windows: Mapping[str, int], layout: Layout, fields: Sequence[str]
         )
     if of_fields:
         return of_fields
-    ragged = [name for name in fields if name in layout.fields and layout.is_ragged(name)]
+    read = [field_of(layout, name) for name in fields]
+    ragged = [name for name in read if layout.is_ragged(name)]
     if not ragged:
         raise DataFileError(
             f"{layout.path}: none of data.fields, {', '.join(fields)}, varies in length, so data.windows "
