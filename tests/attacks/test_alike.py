@@ -4,9 +4,9 @@ import json
 
 import pytest
 from labrig.record.files.metrics_file import MetricsLog
-from labrig.record.list.alike import alike
-from labrig.record.list.find import find_run
-from labrig.record.list.rows import read_rows
+from labrig.record.read.alike import alike
+from labrig.record.read.find import find_run
+from labrig.record.read.rows import read_rows
 from labrig.record.write.begin import begin_attempt
 from labrig.report.gather import gather_sets
 from labrig.trials.numbers import number_trials

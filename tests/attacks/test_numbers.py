@@ -7,9 +7,9 @@ import pytest
 from labrig import errors
 from labrig.config.compose import compose
 from labrig.project import Project
-from labrig.record.list.find import find_run
-from labrig.record.list.ranking import mode_by_name
-from labrig.record.list.rows import read_rows
+from labrig.record.read.find import find_run
+from labrig.record.read.ranking import mode_by_name
+from labrig.record.read.rows import read_rows
 from labrig.report.gather import gather_metrics
 from labrig.sweep.definition import define_sweep
 from labrig.trials.numbers import number_trials

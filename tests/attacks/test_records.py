@@ -17,7 +17,7 @@ from labrig.machine.git import is_remote
 from labrig.project import parse_yaml
 from labrig.record.files.manifest import append_listed
 from labrig.record.keep.annotate import annotate
-from labrig.record.list.rows import read_row
+from labrig.record.read.rows import read_row
 from labrig.record.read.run import Run
 from labrig.record.read.settings import settings_of_yaml
 from labrig.record.write.begin import begin_attempt

@@ -18,7 +18,7 @@ from labrig.cluster.submit.over_files import find_files
 from labrig.errors import Failed
 from labrig.project import Project
 from labrig.record.freeze.frozen import unpack_code
-from labrig.record.list.each import Inputs
+from labrig.record.read.each import Inputs
 from projects import call as call_lab
 from projects import work_on
 from record_package import call, commit, create, make_project

@@ -11,7 +11,7 @@ from job_scripts import job_script
 from labrig.cluster.schedulers import scheduler
 from labrig.cluster.schedulers.scheduler import Scheduler
 from labrig.machine.ranks import _port
-from labrig.record.list.find import find_run, find_runs, number_of_array, number_of_job
+from labrig.record.read.find import find_run, find_runs, number_of_array, number_of_job
 from recorded_answers import lab, make_run  # noqa: F401
 from test_schedulers import REQUEST
 

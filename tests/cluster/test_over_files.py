@@ -11,7 +11,7 @@ import pytest
 from labrig.cluster.submit.over_files import OverFiles, check_words, files_to_submit, find_files
 from labrig.errors import LabError
 from labrig.record.files.manifest import listed_files
-from labrig.record.list.each import Inputs, done_files
+from labrig.record.read.each import Inputs, done_files
 from projects import call
 from record_package import create, make_project
 from slurm_jobs import json_of, wait_until

@@ -16,7 +16,7 @@ from labrig.cluster.sites.rules import OPTIONAL
 from labrig.cluster.submit.script import library_template
 from labrig.config.overrides import sweep_points
 from labrig.errors import Failed, LabError
-from labrig.record.list.find import JOB_ID
+from labrig.record.read.find import JOB_ID
 
 REQUEST = JobRequest(
     name="x", nodes=1, gpus=0, tasks_per_node=1, cpus_per_task=1, time_s=3600, lead_s=60

@@ -21,7 +21,7 @@ def names_in(file):
 def test_the_tour_goes_from_the_command_to_the_list_of_runs():
     assert len(STEPS) > 20
     assert STEPS[0][0] == "cli.py"
-    assert STEPS[-1][0] == "record/list/rows.py"
+    assert STEPS[-1][0] == "record/read/rows.py"
 
 
 @pytest.mark.parametrize(("file", "names"), STEPS, ids=[file for file, _ in STEPS])

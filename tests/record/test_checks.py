@@ -5,8 +5,8 @@ import json
 import pytest
 from labrig import env
 from labrig.errors import LabError
-from labrig.record.list.find import find_run
-from labrig.record.list.rows import read_rows
+from labrig.record.read.find import find_run
+from labrig.record.read.rows import read_rows
 from labrig.report.gather import read_sources
 from labrig.report.sources import RunsSource
 from labrig.trials.numbers import number_trials

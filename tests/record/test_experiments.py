@@ -15,8 +15,8 @@ import pytest
 from hypothesis import given
 from labrig.record.compare.experiments import group_experiments
 from labrig.record.files.atomic import read_advisory
-from labrig.record.list.rows import read_row, read_rows
 from labrig.record.read.fields import FIELDS
+from labrig.record.read.rows import read_row, read_rows
 from labrig.record.write.begin import begin_attempt
 from labrig.trials.numbers import number_trials
 from projects import work_on

@@ -4,8 +4,8 @@ import json
 
 import pytest
 from labrig.errors import LabError
-from labrig.record.list.rows import read_row
 from labrig.record.read import size
+from labrig.record.read.rows import read_row
 from record_package import call, make_project, train
 
 NO_CODE = {"dirty": None, "reason": "a test"}

@@ -10,10 +10,10 @@ from labrig.errors import LabError
 from labrig.record.compare.results import metric_rows
 from labrig.record.files.atomic import read_advisory, write_json
 from labrig.record.files.metrics_file import MetricsLog
-from labrig.record.list.find import find_run
 from labrig.record.list.news import LastLook, format_news
-from labrig.record.list.rows import read_row
 from labrig.record.read.attempt_files import read_attempts
+from labrig.record.read.find import find_run
+from labrig.record.read.rows import read_row
 from labrig.record.read.run import Run
 from labrig.record.read.status import status_of
 from labrig.record.verify.command import check_parts, list_problems

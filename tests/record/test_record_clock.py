@@ -7,10 +7,10 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 from labrig.errors import LabError
-from labrig.record.list.find import find_run
-from labrig.record.list.rows import read_rows
 from labrig.record.read import order
 from labrig.record.read.attempt_files import read_attempts
+from labrig.record.read.find import find_run
+from labrig.record.read.rows import read_rows
 from labrig.record.write.begin import begin_attempt
 from record_package import call, create, make_project
 

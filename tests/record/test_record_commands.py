@@ -11,7 +11,7 @@ import pytest
 from labrig import errors
 from labrig.record.files.atomic import write_json
 from labrig.record.files.process import user
-from labrig.record.list.find import find_run
+from labrig.record.read.find import find_run
 from labrig.record.read.run import Run
 from labrig.record.write.begin import begin_attempt
 from projects import SOURCE

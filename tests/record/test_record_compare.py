@@ -7,8 +7,8 @@ from labrig.project import Project
 from labrig.record.compare.results import compare_results
 from labrig.record.files.manifest import append_listed
 from labrig.record.files.metrics_file import MetricsLog
-from labrig.record.list.rows import read_row
 from labrig.record.read.attempt_files import read_attempts
+from labrig.record.read.rows import read_row
 from labrig.record.write.begin import begin_attempt
 from labrig.record.write.create import create_run
 from record_package import PACKAGE, request

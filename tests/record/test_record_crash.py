@@ -13,7 +13,7 @@ import pytest
 from labrig.project import Project
 from labrig.record.files.atomic import read_advisory, write_json
 from labrig.record.files.metrics_file import read_metrics
-from labrig.record.list.rows import read_rows
+from labrig.record.read.rows import read_rows
 from labrig.record.read.run import Run
 from labrig.record.read.status import status_of
 from labrig.record.verify.files import check_record

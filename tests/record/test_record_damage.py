@@ -11,8 +11,8 @@ from labrig.machine.terminal import printable, printable_lines
 from labrig.record.files.atomic import read_advisory, write_json
 from labrig.record.files.metrics_file import MetricsLog, last_metrics, read_metrics
 from labrig.record.keep.annotate import annotate
-from labrig.record.list.find import find_run
-from labrig.record.list.rows import read_row
+from labrig.record.read.find import find_run
+from labrig.record.read.rows import read_row
 from labrig.record.write.begin import begin_attempt
 from labrig.trials.readme import read_readme
 from record_package import call, create, make_project, train

@@ -12,7 +12,7 @@ from labrig.errors import LabError
 from labrig.machine.disk_errors import explain_disk_error
 from labrig.record.files.json_lines import JsonLines, read_lines
 from labrig.record.files.metrics_file import MetricsLog, read_metrics
-from labrig.record.list.rows import read_rows
+from labrig.record.read.rows import read_rows
 from labrig.record.read.run import Run
 from labrig.record.write.recording import record_attempt
 from record_package import create, make_project, train

@@ -10,11 +10,11 @@ from dataclasses import replace
 import pytest
 from labrig.record.files.atomic import read_advisory
 from labrig.record.files.forms import problem_in
-from labrig.record.list import row_cache
-from labrig.record.list import rows as index
 from labrig.record.list.notebook import runs
-from labrig.record.list.rows import read_row
+from labrig.record.read import row_cache
+from labrig.record.read import rows as index
 from labrig.record.read.fields import FIELDS, REPORT
+from labrig.record.read.rows import read_row
 from labrig.record.write.begin import begin_attempt
 from projects import SOURCE
 from record_package import call, create, make_project, train

@@ -5,10 +5,10 @@ import shutil
 
 import pytest
 from labrig.errors import Failed, LabError
-from labrig.record.list import row_cache
 from labrig.record.list.command import mark_of
-from labrig.record.list.find import find_run
-from labrig.record.list.rows import read_rows
+from labrig.record.read import row_cache
+from labrig.record.read.find import find_run
+from labrig.record.read.rows import read_rows
 from labrig.record.read.run import Run
 from labrig.record.verify import command as verify
 from labrig.record.write.begin import begin_attempt
@@ -147,7 +147,7 @@ def test_a_copied_directory_is_noticed(own, capsys, place):
 
 @pytest.mark.slow
 def test_marks_survive_the_cache(own, tmp_path, monkeypatch):
-    monkeypatch.setattr("labrig.record.list.rows.MANY", 1)
+    monkeypatch.setattr("labrig.record.read.rows.MANY", 1)
     monkeypatch.setattr(row_cache.tempfile, "gettempdir", lambda: str(tmp_path))
     first, second = train(own), train(own, "interrupted")
     resumed(own, second, "x = 2\n")

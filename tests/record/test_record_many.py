@@ -6,11 +6,11 @@ import shutil
 
 import pytest
 from labrig.record.keep.annotate import annotate
-from labrig.record.list import row_cache
-from labrig.record.list import rows as index
-from labrig.record.list.filters import parse_filter, sort_rows
-from labrig.record.list.find import find_run
+from labrig.record.read import row_cache
+from labrig.record.read import rows as index
 from labrig.record.read.fields import FIELDS
+from labrig.record.read.filters import parse_filter, sort_rows
+from labrig.record.read.find import find_run
 from labrig.record.read.run import Run
 from records import whole_record
 

@@ -10,8 +10,8 @@ import pytest
 from labrig import errors
 from labrig.machine.text_formats import format_mean
 from labrig.record.files.atomic import write_file
-from labrig.record.list.find import find_run
-from labrig.record.list.rows import read_row
+from labrig.record.read.find import find_run
+from labrig.record.read.rows import read_row
 from projects import SOURCE
 from record_package import call, make_project, train
 

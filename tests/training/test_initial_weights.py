@@ -4,7 +4,7 @@ import os
 
 import pytest
 from labrig.errors import LabError, NotComparable
-from labrig.record.list.rows import read_row
+from labrig.record.read.rows import read_row
 from labrig.record.read.run import Run
 from labrig.record.reproduce.recorded_weights import find_recorded_weights
 from labrig.record.reproduce.relocate import place_weights

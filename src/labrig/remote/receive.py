@@ -30,8 +30,8 @@ from ..record.files.forms import RunId
 from ..record.files.process import pid_started
 from ..record.files.schema import Code
 from ..record.freeze.bundle import STORE, link_bundles, store_bundles
-from ..record.list.rows import run_directories
 from ..record.read.roots import run_roots
+from ..record.read.rows import run_directories
 from ..record.read.run import Run
 from ..record.write.claim import owner_of
 from .answers import SentJob, SubmitAnswer, read_answer

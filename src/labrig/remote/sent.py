@@ -17,9 +17,9 @@ from ..project import Project
 from ..record.files import forms
 from ..record.files.atomic import read_advisory, write_json
 from ..record.files.schema import RunStatus
-from ..record.list.find import LAST, refuse_empty
-from ..record.list.rows import RUN_ID, run_directories
+from ..record.read.find import LAST, refuse_empty
 from ..record.read.roots import run_roots
+from ..record.read.rows import RUN_ID, run_directories
 from ..record.read.status import ENDED
 from .answers import SentJob
 

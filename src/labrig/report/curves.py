@@ -13,7 +13,7 @@ from itertools import chain, pairwise
 from pathlib import Path
 
 from ..record.files.metric_columns import MetricColumns, extreme_places
-from ..record.list.row_cache import file_stamp
+from ..record.read.row_cache import file_stamp
 
 # When the steps of a run were: in which epoch, and after how many hours of training.
 

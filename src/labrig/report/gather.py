@@ -16,13 +16,13 @@ from ..project import Project
 from ..record.compare.experiments import group_experiments
 from ..record.files.json_lines import read_lines
 from ..record.files.schema import Note, Row
-from ..record.list.alike import evaluated_on, sets_in_order
 from ..record.list.columns import settings_of_interest
-from ..record.list.filters import Filter, filter_rows
-from ..record.list.metric_names import main_first
-from ..record.list.ranking import known_mode, monitors_of, settings_of
-from ..record.list.rows import read_rows, without_checks
+from ..record.read.alike import evaluated_on, sets_in_order
 from ..record.read.fields import REPORT, fields_shown, names_shown
+from ..record.read.filters import Filter, filter_rows
+from ..record.read.metric_names import main_first
+from ..record.read.ranking import known_mode, monitors_of, settings_of
+from ..record.read.rows import read_rows, without_checks
 from ..record.read.run import run_record
 from ..record.read.settings import as_text, flat_settings, format_setting
 from ..record.read.status import COUNT_FIRST, JobStateOf

@@ -13,7 +13,7 @@ from ..machine.own_output import refuse_to_overwrite
 from ..project import Project
 from ..record.files.atomic import write_file
 from ..record.keep.annotate import note_named
-from ..record.list.filters import FILTERS, Filter, parse_filter
+from ..record.read.filters import FILTERS, Filter, parse_filter
 from ..record.read.status import UNENDED
 from .curves import CurveReader
 from .gather import gather_report

@@ -23,9 +23,9 @@ from urllib.parse import parse_qs, unquote, urlsplit
 from ..cluster.watch.job_states import job_state_of
 from ..errors import LabError
 from ..project import Project
-from ..record.list.filters import Filter
-from ..record.list.row_cache import file_stamp
-from ..record.list.rows import run_directories
+from ..record.read.filters import Filter
+from ..record.read.row_cache import file_stamp
+from ..record.read.rows import run_directories
 from ..record.read.status import UNENDED
 from .curves import CurveReader
 from .gather import PageReport, gather_report

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from ..errors import LabError
 from ..project import Project
-from ..record.list.rows import run_directories
 from ..record.read.roots import run_roots
+from ..record.read.rows import run_directories
 
 
 @dataclass(frozen=True)

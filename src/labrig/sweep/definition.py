@@ -20,7 +20,7 @@ from ..project import Project
 from ..record.files.schema import Code
 from ..record.freeze.frozen_files import is_readme
 from ..record.freeze.git import Git
-from ..record.list.ranking import DEFAULT_METRIC, require_mode, split_mode
+from ..record.read.ranking import DEFAULT_METRIC, require_mode, split_mode
 from .sections import SweepSettings
 from .space import SYNTAX, Setting, parse_setting
 

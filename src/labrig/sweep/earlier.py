@@ -19,9 +19,9 @@ from ..errors import LabError
 from ..machine.counted import counted
 from ..project import Project
 from ..record.freeze.git import GitFailed
-from ..record.list.ranking import require_metric
-from ..record.list.rows import read_rows, without_checks
+from ..record.read.ranking import require_metric
 from ..record.read.roots import run_roots
+from ..record.read.rows import read_rows, without_checks
 from ..record.read.run import Run
 from ..record.read.status import COUNT_FIRST
 from .data import recorded_hash

@@ -12,8 +12,8 @@ import lightning.pytorch as L
 
 from .. import env
 from ..errors import Failed, LabError, nearest
-from ..record.list.metric_names import split_of
-from ..record.list.rows import read_rows
+from ..record.read.metric_names import split_of
+from ..record.read.rows import read_rows
 
 if TYPE_CHECKING:
     from .folder import Sweep

@@ -22,8 +22,8 @@ from ..machine.terminal import printable
 from ..machine.text_formats import HOUR_S
 from ..machine.text_table import TextColumn, text_table
 from ..project import Project
-from ..record.list.rows import read_rows
 from ..record.read.roots import run_roots
+from ..record.read.rows import read_rows
 from .points import Points
 
 N_BEST = 5

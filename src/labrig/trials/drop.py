@@ -13,8 +13,8 @@ from ..errors import LabError, nearest
 from ..machine.counted import counted
 from ..machine.secrets import refuse_tokens_in
 from ..project import Project
-from ..record.list.rows import read_rows
 from ..record.read.roots import run_roots
+from ..record.read.rows import read_rows
 from .code import trial_directory, trial_path
 from .commit import commit_alone, has_in_head, last_commit_with, refuse_to_lose, users_git
 from .numbers import number_trials

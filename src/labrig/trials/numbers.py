@@ -12,10 +12,11 @@ from ..project import Project
 from ..record.compare.experiments import group_experiments
 from ..record.compare.repetitions import RepetitionKeys
 from ..record.files.schema import Row
-from ..record.list.alike import Alike, EvaluatedOn, alike, sets_in_order
 from ..record.list.cost import sum_of
-from ..record.list.filters import is_number, recorded_moment
-from ..record.list.ranking import (
+from ..record.read.alike import Alike, EvaluatedOn, alike, sets_in_order
+from ..record.read.filters import is_number, recorded_moment
+from ..record.read.order import order_of
+from ..record.read.ranking import (
     known_mode,
     monitor_of,
     question,
@@ -24,8 +25,7 @@ from ..record.list.ranking import (
     settings_of,
     split_mode,
 )
-from ..record.list.rows import recorded_id, without_checks
-from ..record.read.order import order_of
+from ..record.read.rows import recorded_id, without_checks
 from ..record.read.status import COUNT_FIRST
 
 

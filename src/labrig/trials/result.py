@@ -32,9 +32,9 @@ from ..record.files.atomic import write_file
 from ..record.files.schema import Row
 from ..record.list.columns import short_titles
 from ..record.list.cost import sum_of
-from ..record.list.metric_names import main_first, split_of
-from ..record.list.rows import read_rows
+from ..record.read.metric_names import main_first, split_of
 from ..record.read.roots import run_roots
+from ..record.read.rows import read_rows
 from ..record.read.status import COUNT_FIRST
 from .code import has_code_of_today, trial_directory
 from .numbers import Metric, compared_rows, measured_rows, metric_of, rows_by_trial

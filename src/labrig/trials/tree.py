@@ -15,9 +15,9 @@ from ..machine.terminal import printable
 from ..machine.text_formats import ellipsis, format_age, format_deviation
 from ..machine.text_table import TextColumn, text_table
 from ..project import Project
-from ..record.list.ranking import question
-from ..record.list.rows import read_rows
+from ..record.read.ranking import question
 from ..record.read.roots import run_roots
+from ..record.read.rows import read_rows
 from .code import trial_directory
 from .numbers import TrialNumbers, number_trials
 from .page import read_gone

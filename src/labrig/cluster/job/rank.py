@@ -16,8 +16,8 @@ from ...errors import Failed, LabError
 from ...machine.ranks import Ranks, discover
 from ...machine.stop import PREEMPTION_SIGNALS, STOP
 from ...project import Project
-from ...record.list.each import Inputs
-from ...record.list.find import number_of_job
+from ...record.read.each import Inputs
+from ...record.read.find import number_of_job
 from ...record.read.run import Run
 from ...record.read.status import JOB_OVER
 from ...training.watch.messages import notify_end

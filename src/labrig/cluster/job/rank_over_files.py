@@ -15,7 +15,7 @@ from ...machine.stop import PREEMPTION_SIGNALS, STOP
 from ...machine.terminal import printable
 from ...project import Project
 from ...record.files.manifest import append_listed
-from ...record.list.each import DONE, PLACE, InputFile, Inputs, done_files
+from ...record.read.each import DONE, PLACE, InputFile, Inputs, done_files
 from ...record.read.run import Run
 from .command import start_command
 from .command_attempt import CommandAttempt

@@ -22,7 +22,7 @@ from ...record.files.atomic import sha256
 from ...record.files.schema import OutputFile, Outputs
 from ...record.freeze.frozen import frozen_directory
 from ...record.freeze.frozen_files import FILE_LIST
-from ...record.write.outputs import MAX_LISTED, WORK
+from ...record.read.attempt_files import MAX_LISTED, WORK
 
 DATA = "data"  # of the project: large, and often not frozen
 BYTECODE = "__pycache__"

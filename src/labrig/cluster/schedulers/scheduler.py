@@ -12,7 +12,7 @@ from itertools import takewhile
 from pathlib import Path
 
 from ...errors import Failed
-from ...record.list.find import number_of_job
+from ...record.read.find import number_of_job
 from .command import Unanswered, run_scheduler_command
 from .job_state import JobState
 from .limits import Limits

@@ -14,8 +14,8 @@ from ...machine.counted import counted
 from ...machine.network import INTERNET
 from ...project import Project
 from ...record.files.process import user
-from ...record.list.rows import run_directories
 from ...record.read.roots import run_roots
+from ...record.read.rows import run_directories
 from ...record.read.run import Run, run_record
 from ...record.read.status import UNENDED, status_of
 from ..submit.plan import Plan, plan_program

@@ -9,7 +9,7 @@ from ...errors import LabError, Refused
 from ...project import Project
 from ...record.files.after import AfterRuns
 from ...record.files.schema import Job, RunRecord
-from ...record.list.find import find_runs, number_of_array
+from ...record.read.find import find_runs, number_of_array
 from ...record.read.roots import run_roots
 from ..schedulers import scheduler_of
 from ..watch.after import Awaited, awaited_runs, first_unfinished

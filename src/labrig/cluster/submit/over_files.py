@@ -12,7 +12,7 @@ from pathlib import Path
 from ...errors import LabError
 from ...machine.counted import counted
 from ...project import Project
-from ...record.list.each import PLACE, InputFile, Inputs, progress_of
+from ...record.read.each import PLACE, InputFile, Inputs, progress_of
 from ...record.read.roots import run_roots
 from ..watch.job_states import job_state_of
 from .after import split_after

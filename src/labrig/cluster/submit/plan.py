@@ -20,9 +20,9 @@ from ...errors import LabError
 from ...project import Project, say_once
 from ...providers import provided
 from ...record.files.after import AfterRuns, Retry
-from ...record.list.each import Inputs
-from ...record.list.rows import subdirectories
 from ...record.read.attempt_files import read_attempts
+from ...record.read.each import Inputs
+from ...record.read.rows import subdirectories
 from ...record.write.data_of_run import with_data_of_run
 from ...record.write.initial_weights import with_fixed_weights, without_weights
 from ...training.watch.messages import check_notify

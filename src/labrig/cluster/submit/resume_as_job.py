@@ -11,8 +11,8 @@ from ...config.resolve import load_variables, plain_values, resolve
 from ...config.trial_names import trial_names
 from ...errors import LabError, Refused
 from ...project import Project
-from ...record.list.find import find_run
 from ...record.read.attempt_files import attempt_numbers
+from ...record.read.find import find_run
 from ...record.read.roots import run_roots
 from ...record.read.run import Run
 from ...record.read.status import UNENDED, status_of

@@ -11,7 +11,7 @@ from pathlib import Path
 from ...errors import Failed, LabError
 from ...record.files.manifest import list_files
 from ...record.files.schema import Job, WaitingHere
-from ...record.list.find import number_of_job
+from ...record.read.find import number_of_job
 from ...record.read.run import Run
 from ...record.read.status import CANCELLED, JOB_OVER
 from ..schedulers import scheduler_of

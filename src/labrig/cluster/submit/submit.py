@@ -21,7 +21,7 @@ from ...record.files.schema import Code, Job
 from ...record.freeze.bundle import STORE, flush_to_disk
 from ...record.freeze.frozen import freeze_code, unpack_code
 from ...record.freeze.packages import installed_packages
-from ...record.list.each import Inputs
+from ...record.read.each import Inputs
 from ...record.read.run import Run
 from ...record.read.stretches import Stretch
 from ...record.write.create import RunRequest, create_run, ids_from

@@ -9,7 +9,7 @@ from ...project import Project
 from ...providers import provided
 from ...record.files.process import user
 from ...record.files.schema import Job
-from ...record.list.find import find_runs
+from ...record.read.find import find_runs
 from ...record.read.roots import run_roots
 from ...record.read.run import Run
 from ...record.read.status import CANCELLED

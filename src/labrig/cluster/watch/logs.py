@@ -19,8 +19,8 @@ from ...record.files.atomic import open_file
 from ...record.files.json_lines import parts_of
 from ...record.files.process import user
 from ...record.files.schema import ProcessFacts
-from ...record.list.find import find_run
 from ...record.read.attempt_files import last_attempt
+from ...record.read.find import find_run
 from ...record.read.roots import run_roots
 from ...record.read.run import Run
 from ...record.read.status import UNENDED, alive, status_of

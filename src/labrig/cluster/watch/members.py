@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ...errors import LabError
 from ...record.files.schema import Job
-from ...record.list.find import number_of_array
+from ...record.read.find import number_of_array
 from ...record.read.run import Run
 from ..schedulers.job_array import run_dirs_of
 from .unanswered import waits_here

@@ -22,9 +22,9 @@ from ...record.files.json_lines import lines_from_end, parse_line
 from ...record.files.metrics_file import is_row
 from ...record.files.process import user
 from ...record.files.schema import RunRecord, SummaryRecord
-from ...record.list.rows import run_directories
 from ...record.read.attempt_files import last_attempt
 from ...record.read.roots import run_roots
+from ...record.read.rows import run_directories
 from ...record.read.run import run_record
 from ...record.read.status import COUNT_FIRST, UNENDED, is_preempted, status_of
 from .job_end import BY_USER, how_job_ended

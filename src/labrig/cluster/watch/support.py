@@ -12,12 +12,12 @@ from ...machine.secrets import hide_tokens
 from ...machine.terminal import printable
 from ...project import Project
 from ...record.files.schema import Job
-from ...record.list.find import RUN_HELP, find_run, number_of_job
-from ...record.list.rows import read_row
 from ...record.list.show import format_run
+from ...record.read.find import RUN_HELP, find_run, number_of_job
 from ...record.read.roots import run_roots
+from ...record.read.rows import read_row
 from ...record.read.run import Run
-from ...record.verify.identity import identity_problems
+from ...record.verify.files import identity_problems
 from ...version import __version__
 from ..schedulers import scheduler_of
 from ..schedulers.command import answer_of

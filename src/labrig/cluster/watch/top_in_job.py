@@ -8,8 +8,8 @@ import subprocess
 from ...errors import Failed, LabError
 from ...project import Project
 from ...record.files.schema import Job
-from ...record.list.find import find_run
 from ...record.read.attempt_files import last_attempt
+from ...record.read.find import find_run
 from ...record.read.roots import run_roots
 from ...record.read.run import Run
 from ..schedulers import scheduler_of

@@ -13,7 +13,7 @@ from typing import cast
 
 from ...errors import Failed, LabError
 from ...record.files.schema import Job, RunRecord
-from ...record.list.find import number_of_job
+from ...record.read.find import number_of_job
 from ...record.read.run import Run
 
 PAUSES_S = (1, 2, 4, 8, 16, 32)  # before each further question about a job that was just sent

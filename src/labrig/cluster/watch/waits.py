@@ -9,8 +9,8 @@ from ...machine.counted import counted
 from ...machine.text_formats import format_clock
 from ...project import Project
 from ...record.files.process import user
-from ...record.list.rows import read_rows
 from ...record.read.roots import run_roots
+from ...record.read.rows import read_rows
 
 N_LATEST = 20  # runs of a queue that count
 

@@ -14,7 +14,7 @@ from ...errors import Failed, LabError, NotComparable
 from ...project import Project
 from ...record.files.forms import RelativePath, problem_in
 from ...record.freeze.frozen import unpack_code
-from ...record.list.find import RUN_HELP, find_run
+from ...record.read.find import RUN_HELP, find_run
 from ...record.read.roots import run_roots
 from ...record.read.run import Run
 from ...record.reproduce.code import run_code

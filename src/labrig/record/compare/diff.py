@@ -11,9 +11,9 @@ from ...project import Project
 from ..files.code_section import library_difference
 from ..freeze.git import Git
 from ..freeze.packages import other_packages
-from ..list.find import find_run, run_parser
-from ..list.rows import read_row
+from ..read.find import find_run, run_parser
 from ..read.roots import run_roots
+from ..read.rows import read_row
 from ..read.run import Run
 from ..read.settings import list_differences
 

@@ -17,9 +17,9 @@ from ...project import Project
 from ..files.atomic import write_file
 from ..keep.annotate import note_named
 from ..list.columns import short_titles
-from ..list.filters import FILTERS, none_of, parse_filter
-from ..list.rows import RUN_ID, read_rows
+from ..read.filters import FILTERS, none_of, parse_filter
 from ..read.roots import run_roots
+from ..read.rows import RUN_ID, read_rows
 from .experiments import Experiment, numbers_of
 from .formats import format_latex, format_markdown
 from .table import (

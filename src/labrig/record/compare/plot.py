@@ -17,7 +17,6 @@ from ...machine.own_output import refuse_to_overwrite
 from ...machine.terminal import printable
 from ...project import Project
 from ..files.schema import Row
-from ..list.alike import evaluated_on
 from ..list.curves import (
     AXES,
     MARKS,
@@ -28,11 +27,12 @@ from ..list.curves import (
     read_curve,
     text_curves,
 )
-from ..list.filters import FILTERS, none_of, parse_filter
-from ..list.find import RUN_HELP, find_run
-from ..list.ranking import monitor_of
-from ..list.rows import read_row, read_rows
+from ..read.alike import evaluated_on
+from ..read.filters import FILTERS, none_of, parse_filter
+from ..read.find import RUN_HELP, find_run
+from ..read.ranking import monitor_of
 from ..read.roots import run_roots
+from ..read.rows import read_row, read_rows
 from .experiments import group_experiments
 from .table import choose_rows, names_of_columns, note, shown_value
 

@@ -11,9 +11,9 @@ from ...errors import NotComparable
 from ...project import read_yaml
 from ..files.atomic import number
 from ..files.metrics_file import ROW_KEYS, read_metrics
-from ..list.rows import read_evaluated, read_row
 from ..read.attempt_files import read_attempts
 from ..read.changes import list_changes
+from ..read.rows import read_evaluated, read_row
 from ..read.run import Run
 from ..read.settings import is_without_result, list_differences
 from ..read.status import deciding_attempt, final_weights

@@ -16,7 +16,8 @@ from ...machine.text_formats import format_deviation, format_mean
 from ...project import Project
 from ..files.schema import Row
 from ..list.columns import varies_within
-from ..list.filters import (
+from ..read.evaluations import metric_and_place
+from ..read.filters import (
     FILTERS,
     filter_rows,
     full_key,
@@ -25,11 +26,10 @@ from ..list.filters import (
     require_keys,
     sortable,
 )
-from ..list.metric_names import SPLIT, main_first, split_of
-from ..list.ranking import known_mode, question, require_metric, settings_of
-from ..list.rows import read_rows, without_checks
-from ..read.evaluations import metric_and_place
+from ..read.metric_names import SPLIT, main_first, split_of
+from ..read.ranking import known_mode, question, require_metric, settings_of
 from ..read.roots import run_roots
+from ..read.rows import read_rows, without_checks
 from ..read.settings import differing_settings, format_setting, value_of
 from .code_files import find_same_code
 from .experiments import (

@@ -19,10 +19,10 @@ from ..files.json_lines import read_lines
 from ..files.manifest import append_listed
 from ..files.process import user
 from ..files.schema import Note
-from ..list.find import VERSIONS, find_run, run_of_version, run_parser
-from ..list.row_cache import outdate_row
-from ..list.rows import read_rows, read_tags
+from ..read.find import VERSIONS, find_run, run_of_version, run_parser
 from ..read.roots import run_roots
+from ..read.row_cache import outdate_row
+from ..read.rows import read_rows, read_tags
 from ..read.run import Run
 
 MAX_LENGTH = 100  # characters of a tag

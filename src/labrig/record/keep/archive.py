@@ -31,10 +31,10 @@ from ..files.schema import Code, Row
 from ..freeze.bundle import COMPRESSED, OF_TREE, BundleFile, write_bundle
 from ..freeze.frozen import repository_beside, repository_top, repository_with, submodule_top
 from ..freeze.snapshot import commit_tree
-from ..list.filters import FILTERS, filter_rows, parse_filter
-from ..list.rows import read_rows
 from ..read.attempt_files import read_attempts
+from ..read.filters import FILTERS, filter_rows, parse_filter
 from ..read.roots import run_roots
+from ..read.rows import read_rows
 from ..read.run import Run
 from ..read.status import UNENDED, final_weights
 from ..verify.files import ARCHIVED

@@ -15,8 +15,9 @@ from ...project import parse_yaml
 from ..files.atomic import read_advisory, read_text
 from ..files.metrics_file import read_metrics
 from ..files.schema import Row
-from ..list.alike import EvaluatedOn, evaluated_on
-from ..list.ranking import (
+from ..read.alike import EvaluatedOn, evaluated_on
+from ..read.attempt_files import last_attempt, read_attempts
+from ..read.ranking import (
     DEFAULT_METRIC,
     MODES,
     known_mode,
@@ -25,8 +26,7 @@ from ..list.ranking import (
     require_mode,
     settings_of,
 )
-from ..list.rows import recorded_id, without_checks
-from ..read.attempt_files import last_attempt, read_attempts
+from ..read.rows import recorded_id, without_checks
 from ..read.run import run_record
 from ..read.status import COUNT_FIRST, UNENDED, JobStateOf, silence_s
 from .annotate import named_in

@@ -26,7 +26,7 @@ from ..files.atomic import read_advisory
 from ..files.process import user
 from ..files.schema import Row, RunRecord
 from ..freeze.git import Git
-from ..list.rows import RUN_ID
+from ..read.rows import RUN_ID
 from ..write.claim import is_claimed
 
 DAY_S = 86400

@@ -22,14 +22,14 @@ from ..files.json_lines import read_lines
 from ..files.schema import Evaluation, Row
 from ..freeze.bundle import STORE
 from ..freeze.git import Git
-from ..list.filters import FILTERS, filter_rows, parse_filter
-from ..list.ranking import split_mode
-from ..list.row_cache import outdate_row
-from ..list.rows import read_rows, recorded_id, run_directories
 from ..read.attempt_files import read_attempts
 from ..read.evaluations import EVALUATIONS
+from ..read.filters import FILTERS, filter_rows, parse_filter
+from ..read.ranking import split_mode
 from ..read.roots import FILE as ROOTS
 from ..read.roots import missing_roots, run_roots
+from ..read.row_cache import outdate_row
+from ..read.rows import read_rows, recorded_id, run_directories
 from ..read.run import Run, run_record
 from ..read.size import bytes_below, format_bytes
 from ..read.status import job_state_of

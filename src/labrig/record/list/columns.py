@@ -11,10 +11,10 @@ from ...machine.text_formats import ellipsis, format_value
 from ...machine.text_table import TextColumn
 from ..files.schema import Row
 from ..read.fields import LIST, names_shown
+from ..read.filters import require_keys
+from ..read.metric_names import main_first
+from ..read.ranking import monitors_of
 from ..read.settings import all_keys, differing_settings, format_setting, value_of
-from .filters import require_keys
-from .metric_names import main_first
-from .ranking import monitors_of
 
 N_FIRST_METRICS = (
     2  # with the wanted ones; the settings that differ come after these, before the other metrics

@@ -13,12 +13,7 @@ from ...machine.text_table import TextColumn, text_table
 from ...project import Project
 from ..files.schema import Row
 from ..read.fields import CSV, JSON, LIST, names_shown
-from ..read.roots import run_roots
-from ..read.settings import ABSENT, differing_settings, value_of
-from ..read.size import format_bytes, size_of_row
-from ..read.status import job_state_of
-from .columns import IN_EVERY_TABLE, choose_columns, require_columns
-from .filters import (
+from ..read.filters import (
     FIELDS,
     FILTERS,
     SORTED_BY,
@@ -29,8 +24,13 @@ from .filters import (
     parse_filter,
     sort_rows,
 )
-from .ranking import split_mode
-from .rows import read_rows
+from ..read.ranking import split_mode
+from ..read.roots import run_roots
+from ..read.rows import read_rows
+from ..read.settings import ABSENT, differing_settings, value_of
+from ..read.size import format_bytes, size_of_row
+from ..read.status import job_state_of
+from .columns import IN_EVERY_TABLE, choose_columns, require_columns
 
 # The marks in a list of runs, for what its numbers do not show.
 

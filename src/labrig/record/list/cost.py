@@ -20,7 +20,7 @@ from ..files.schema import Row
 from ..read.attempt_files import read_attempts
 from ..read.fields import largest_of, total_of
 from ..read.roots import run_roots
-from .rows import read_rows
+from ..read.rows import read_rows
 
 # What a GPU-hour and a kWh cost you: prices.yaml in your configuration directory (~/.config/lab).
 #

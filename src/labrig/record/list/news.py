@@ -15,8 +15,8 @@ from ..files.atomic import read_advisory, write_json
 from ..files.process import user
 from ..files.schema import Row
 from ..read.roots import run_roots
+from ..read.rows import read_rows
 from ..read.status import ENDED, UNENDED, job_state_of
-from .rows import read_rows
 
 KINDS = (*ENDED, "continued", *UNENDED)
 MAX_LINES = 10  # of one kind

@@ -8,11 +8,11 @@ from ...machine.text_formats import HOUR_S
 from ...project import Project
 from ..files.schema import Row
 from ..read.fields import NOTEBOOK, names_shown
+from ..read.filters import filter_rows, parse_filter
 from ..read.roots import run_roots
+from ..read.rows import read_rows
 from ..read.settings import ABSENT, differing_settings, value_of
 from ..read.status import job_state_of
-from .filters import filter_rows, parse_filter
-from .rows import read_rows
 
 
 def runs(*filters: str, project: Project | None = None) -> list[dict[str, Any]]:

@@ -19,11 +19,14 @@ from ..files.metrics_file import count_rows
 from ..files.process import signal_name
 from ..files.schema import Note, Prediction, Row, TrainedWith
 from ..freeze.snapshot import format_code
-from ..read.attempt_files import AttemptFiles, program_report, read_attempts
+from ..read.attempt_files import AttemptFiles, describe_outputs, program_report, read_attempts
 from ..read.changes import other_codes
+from ..read.each import DONE, INPUTS, Inputs, done_files
 from ..read.evaluations import format_evaluation, metric_and_place, newest_evaluations
 from ..read.fields import LINE, SHOW, fields_shown, names_shown
+from ..read.find import find_run, run_parser
 from ..read.roots import run_roots
+from ..read.rows import read_row
 from ..read.run import Run
 from ..read.size import format_bytes, size_of_row
 from ..read.status import (
@@ -37,12 +40,8 @@ from ..read.status import (
 from ..read.used import format_used, settings_that_would_do, used_on_nodes
 from ..reproduce.recorded_weights import format_weights, recorded_weights
 from ..verify.code import lacking_lines
-from ..verify.identity import identity_problems
+from ..verify.files import identity_problems
 from ..write.data_of_run import format_data_origin
-from ..write.outputs import describe_outputs
-from .each import DONE, INPUTS, Inputs, done_files
-from .find import find_run, run_parser
-from .rows import read_row
 
 MAX_CHANGES = 5  # lines about the environment of an attempt
 MAX_PARSED = 1000  # characters of what the parser of a script gave
@@ -98,7 +97,7 @@ def format_run(run: Run, row: Row, warnings: list[str], job: str | None = None) 
         ),
         *(("evaluated", format_evaluation(row)) for row in newest_evaluations(run.dir)),
         *(("predictions", path) for path in predicted_files(run)),
-        *(("wrote", line) for line in describe_outputs(run)),
+        *(("wrote", line) for line in describe_outputs(run.dir)),
         ("directory", f"{run.dir} ({format_bytes(size_of_row(row))})"),
         ("files", format_files(run)),
     ]

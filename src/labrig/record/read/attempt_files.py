@@ -1,4 +1,4 @@
-"""What the attempts of a run have left in attempts/<n>/."""
+"""What the attempts of a run have left: in attempts/<n>/, and a command in its directory."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ..files.atomic import Damaged, read_advisory, read_record, read_text
-from ..files.schema import EndRecord, ProcessFacts, StartRecord
+from ..files.schema import EndRecord, Outputs, ProcessFacts, StartRecord
 
 PROGRAM = "program.json"  # of an attempt of a script
 
@@ -91,3 +91,29 @@ def n_gpus(start: Mapping[str, Any]) -> int:
     if start.get("accelerator") in ("gpu", "cuda"):
         return start.get("world_size", 1)
     return 0
+
+
+WORK = "work"  # in the directory of a run: where its command runs
+MAX_LISTED = 1000  # files; of more only number and size are recorded
+MAX_SHOWN = 10
+
+
+def outputs_of(attempts: list[AttemptFiles]) -> Outputs | None:
+    """What lay there when the last attempt ended; None of a run that is no command."""
+    listed = [attempt.end["outputs"] for attempt in attempts if "outputs" in attempt.end]
+    return listed[-1] if listed else None
+
+
+def describe_outputs(run_dir: Path) -> list[str]:
+    """A line for each file, the newest list; a last line for those that are not named."""
+    outputs = outputs_of(read_attempts(run_dir))
+    if outputs is None:
+        return []
+    if not outputs["n"]:
+        return [f"nothing into {WORK}/"]
+    shown = list(outputs["files"].items())[:MAX_SHOWN]
+    lines = [f"{path}, {file['bytes']:,} bytes" for path, file in shown]
+    n_more = outputs["n"] - len(shown)
+    if n_more:
+        lines.append(f"and {n_more} more in {WORK}/, {outputs['bytes']:,} bytes in all")
+    return lines

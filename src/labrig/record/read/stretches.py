@@ -11,11 +11,26 @@ from pathlib import Path
 from ..files.atomic import read_advisory
 from ..files.manifest import write_listed
 from ..files.schema import Beginning, Code
-from ..reproduce.code import code_of
 from .attempt_files import AttemptFiles, read_attempts
 from .run import Run
 
 BEGINNING = "beginning.json"  # in attempts/<n>/: the step at which the training of it began
+
+
+@dataclass(frozen=True)
+class FrozenCode:
+    """A `code` section, and the directory with its bundles."""
+
+    code: Code
+    bundles: Path
+
+
+def code_of(run: Run, attempt: AttemptFiles) -> FrozenCode:
+    """The code that an attempt ran: its own, or that of the run."""
+    code = attempt.start.get("code") or {"same": True}
+    if code.get("same"):
+        return FrozenCode(run.record["code"], run.dir)
+    return FrozenCode(code, run.dir / "attempts" / str(attempt.n))
 
 
 @dataclass(frozen=True)

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 
 from ...errors import LabError
 from ...project import Project
-from ..files.schema import Code
 from ..freeze.frozen import unpack_code
-from ..list.find import find_run, run_parser
-from ..read.attempt_files import AttemptFiles, read_attempts
+from ..read.attempt_files import read_attempts
 from ..read.changes import other_codes
+from ..read.find import find_run, run_parser
 from ..read.roots import run_roots
 from ..read.run import Run
+from ..read.stretches import FrozenCode, code_of
 
 
 def code_command(project: Project, args: list[str]) -> None:
@@ -37,14 +36,6 @@ def code_command(project: Project, args: list[str]) -> None:
     print(directory)
 
 
-@dataclass(frozen=True)
-class FrozenCode:
-    """A `code` section, and the directory with its bundles."""
-
-    code: Code
-    bundles: Path
-
-
 def run_code(run: Run) -> FrozenCode:
     """The code that a run began with; prints the attempts that ran other code."""
     for n in other_codes(run.record["code"], read_attempts(run.dir)):
@@ -59,11 +50,3 @@ def attempt_code(run: Run, n: int) -> FrozenCode:
         numbers = ", ".join(map(str, attempts)) or "none"
         raise LabError(f"{run.id} has no attempt {n}. Attempts: {numbers}")
     return code_of(run, attempts[n])
-
-
-def code_of(run: Run, attempt: AttemptFiles) -> FrozenCode:
-    """The code that an attempt ran: its own, or that of the run."""
-    code = attempt.start.get("code") or {"same": True}
-    if code.get("same"):
-        return FrozenCode(run.record["code"], run.dir)
-    return FrozenCode(code, run.dir / "attempts" / str(attempt.n))

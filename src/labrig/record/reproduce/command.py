@@ -23,10 +23,10 @@ from ..freeze.environment import (
     variable_changes,
 )
 from ..freeze.frozen import unpack_code
-from ..list.find import find_run, run_parser
-from ..list.rows import run_directories
 from ..read.attempt_files import last_attempt
+from ..read.find import find_run, run_parser
 from ..read.roots import run_roots
+from ..read.rows import run_directories
 from ..read.run import Run
 from ..read.stretches import Stretch, is_finished, stretches_of
 from ..verify.code import archived_code

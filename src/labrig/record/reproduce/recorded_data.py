@@ -15,9 +15,9 @@ from typing import Any
 from ...errors import NotComparable
 from ...project import Project, read_yaml
 from ..files.json_lines import read_lines
-from ..list.rows import run_directories
 from ..read.attempt_files import read_attempts
 from ..read.roots import run_roots
+from ..read.rows import run_directories
 from ..read.run import Run
 
 # Two files of the same samples differ by what their attributes say, such as the command.

@@ -8,8 +8,8 @@ from pathlib import Path
 from ...errors import LabError, NotComparable
 from ...project import Project
 from ..files.schema import InitialWeights
-from ..list.find import find_run
 from ..read.attempt_files import read_attempts
+from ..read.find import find_run
 from ..read.roots import run_roots
 from ..read.run import Run
 from ..write.initial_weights import content_of, resolve_weights, size_of

@@ -12,10 +12,10 @@ from ..files.atomic import sha256
 from ..files.json_lines import read_lines
 from ..files.schema import Prediction
 from ..keep.archive_check import check_directory, is_archive, verify_archive
-from ..list.find import find_run, run_parser
-from ..read.attempt_files import read_attempts
+from ..read.attempt_files import outputs_of, read_attempts
 from ..read.changes import list_changes
 from ..read.evaluations import EVALUATIONS, format_evaluation, newest_evaluations
+from ..read.find import find_run, run_parser
 from ..read.roots import run_roots
 from ..read.run import Run
 from ..reproduce.recorded_data import (
@@ -27,9 +27,7 @@ from ..reproduce.recorded_data import (
 )
 from ..reproduce.recorded_weights import find_recorded_weights, recorded_weights
 from ..write.complete import complete_record
-from ..write.outputs import check_outputs, outputs_of
-from .files import Part
-from .identity import identity_problems
+from .files import Part, identity_problems
 
 PREDICTIONS = "predictions.jsonl"  # a row for each `lab predict`
 
@@ -156,6 +154,22 @@ def check_evaluations(run: Run, root: Path) -> Part:
             now = content_of(path, project)
             if now is None or not is_same_data(file, now):
                 part.problems.append(f"{path} has other content now than the evaluation read")
+    return part
+
+
+def check_outputs(run: Run) -> Part:
+    """The outputs of a command by their hashes; they are the user's, who may move them."""
+    part = Part("outputs")
+    outputs = outputs_of(read_attempts(run.dir))
+    assert outputs is not None  # the caller has looked
+    for name, file in outputs["files"].items():
+        path = run.dir / name
+        if not path.exists():
+            part.unchecked.append(f"{path} is gone")
+        elif file["sha256"] is None:
+            part.unchecked.append(f"{name} has no hash: it is large, or the job was stopped")
+        elif sha256(path) != file["sha256"]:
+            part.problems.append(f"{path} was changed")
     return part
 
 

@@ -1,9 +1,9 @@
-"""Whether the files of the record are what was written: settings, JSON files, notes, job script."""
+"""Whether the files of the record are what was written, and their directory the recorded one, no copy."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -34,6 +34,7 @@ from ..files.schema import (
 from ..read.attempt_files import AttemptFiles, read_attempts
 from ..read.evaluations import EVALUATIONS
 from ..read.fields import Summary
+from ..read.rows import run_directories
 from ..read.run import Run
 from ..read.settings import ABSENT
 from ..read.status import ROWS, UNENDED, status_of
@@ -230,3 +231,18 @@ def summary_problems(run: Run) -> list[str]:
     if not differing:
         return []
     return [f"{path} does not follow from the attempts: {', '.join(differing)}"]
+
+
+def identity_problems(run: Run, roots: Sequence[Path]) -> list[str]:
+    """Says, a line each, that the directory of a run was renamed, or that a root has a copy."""
+    here = run.dir.resolve()
+    paths = [Path(directory) for directory in run_directories(*roots)]
+    others = [path for path in paths if path.name == run.id and path.resolve() != here]
+    if run.dir.name == run.id:
+        return [f"one of two is a copy; the other is {other}" for other in others]
+    if others:
+        return [f"this directory is a copy of {others[0]}"]
+    return [
+        f"the directory was renamed; it was {run.id}",
+        f"type: mv {run.dir} {run.dir.with_name(run.id)}",
+    ]

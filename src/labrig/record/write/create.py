@@ -31,10 +31,10 @@ from ..freeze.environment import read_environment
 from ..freeze.frozen import check_frozen_directory, freeze_code
 from ..freeze.packages import installed_packages
 from ..freeze.snapshot import format_code
-from ..list.each import INPUTS, Inputs
-from ..list.rows import read_rows
+from ..read.each import INPUTS, Inputs
 from ..read.order import next_order_unix_ms, order_of
 from ..read.roots import record_root
+from ..read.rows import read_rows
 from ..read.run import Run
 from ..read.settings import settings_of_yaml, settings_to_record
 from .data_of_run import origin_of_data

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 from ...errors import LabError, nearest
 from ...project import Project
 from ..files.schema import DataOrigin
-from ..list.find import find_run
+from ..read.attempt_files import WORK
+from ..read.find import find_run
 from ..read.roots import run_roots
 from ..read.run import Run, run_record
 from ..read.status import COUNT_FIRST, UNENDED, status_of
 from .initial_weights import content_of, override_for
-from .outputs import WORK
 
 if TYPE_CHECKING:
     from ...config.compose import Composition

@@ -20,7 +20,7 @@ from ...project import Project
 from ..files.atomic import sha256
 from ..files.checkpoint_files import METADATA, files_of, format_sums
 from ..files.schema import InitialWeights
-from ..list.find import find_run
+from ..read.find import find_run
 from ..read.roots import run_roots
 from ..read.run import run_record
 from ..read.status import UNENDED, status_of, weights_of_numbers

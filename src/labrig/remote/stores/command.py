@@ -32,7 +32,7 @@ from ...machine.text_table import TextColumn, text_table
 from ...project import Project, read_yaml
 from ...record.files.atomic import write_file
 from ...record.files.forms import RelativePath, problem_in
-from ...record.list.find import RUN_HELP, find_run
+from ...record.read.find import RUN_HELP, find_run
 from ...record.read.roots import run_roots
 from ...record.read.run import Run
 from ...record.reproduce.recorded_data import stored_place

@@ -13,8 +13,8 @@ from ...record.files.atomic import sha256
 from ...record.files.checkpoint_files import OTHER_WEIGHTS, files_of, take_place
 from ...record.files.checkpoint_hashes import read_sums
 from ...record.files.checkpoint_metadata import metadata_problem
-from ...record.list.rows import RUN_ID
 from ...record.read.attempt_files import last_attempt
+from ...record.read.rows import RUN_ID
 
 CANDIDATES = ("last.ckpt", "previous.ckpt")  # newest first
 OTHERS = ("finished.ckpt", "best.ckpt")  # from which one may choose to continue

@@ -39,11 +39,11 @@ from ...record.freeze.frozen import frozen_directory
 from ...record.freeze.library import is_this_library
 from ...record.freeze.loading import OWN
 from ...record.list.cost import cost_line
-from ...record.list.find import RUN_HELP, find_run
-from ...record.list.metric_names import split_of
-from ...record.list.rows import read_rows
 from ...record.read.attempt_files import read_attempt, read_attempts
+from ...record.read.find import RUN_HELP, find_run
+from ...record.read.metric_names import split_of
 from ...record.read.roots import run_roots
+from ...record.read.rows import read_rows
 from ...record.read.run import Run
 from ...record.reproduce.run_frozen import run_with_frozen_code, run_with_its_library
 from ...record.reproduce.today import what_the_project_lacks

@@ -24,11 +24,11 @@ from ...record.compare.seed_statistics import CONFIDENCE, format_p
 from ...record.files.atomic import number
 from ...record.files.json_lines import read_lines
 from ...record.files.schema import Prediction
-from ...record.list.find import RUN_HELP, find_run
-from ...record.list.rows import read_row
 from ...record.read.attempt_files import read_attempts
 from ...record.read.evaluations import TEST, checkpoint_hashes
+from ...record.read.find import RUN_HELP, find_run
 from ...record.read.roots import run_roots
+from ...record.read.rows import read_row
 from ...record.read.run import Run
 from ...record.reproduce.recorded_data import find_recorded_data
 from ...record.verify.command import PREDICTIONS

@@ -18,11 +18,11 @@ from ...project import Project
 from ...record.compare.results import distance
 from ...record.files.atomic import number, sha256
 from ...record.files.manifest import append_listed
-from ...record.list.find import RUN_HELP, find_run
-from ...record.list.row_cache import outdate_row
-from ...record.list.rows import read_row
 from ...record.read.evaluations import EVALUATIONS, TEST
+from ...record.read.find import RUN_HELP, find_run
 from ...record.read.roots import run_roots
+from ...record.read.row_cache import outdate_row
+from ...record.read.rows import read_row
 from ...record.read.run import Run
 from ...record.read.status import weights_of_numbers
 from ...record.reproduce.recorded_data import is_same_data

@@ -22,7 +22,7 @@ from ...machine.hub import PACKAGES, HubFile
 from ...machine.secrets import refuse_tokens_in
 from ...project import Project
 from ...record.files.atomic import write_file
-from ...record.list.find import find_run, run_parser
+from ...record.read.find import find_run, run_parser
 from ...record.read.roots import run_roots
 from ...record.read.run import Run
 from ...record.read.status import weights_of_numbers

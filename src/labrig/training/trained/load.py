@@ -18,7 +18,7 @@ from ...errors import LabError
 from ...hdf5.read.datamodule import STATISTICS, H5DataModule
 from ...project import Project
 from ...record.freeze.frozen import unpack_code
-from ...record.list.find import find_run
+from ...record.read.find import find_run
 from ...record.read.roots import run_roots
 from ...record.read.run import Run
 from ...record.read.status import weights_of_numbers

@@ -21,10 +21,10 @@ from omegaconf import DictConfig, OmegaConf
 
 from ...errors import LabError
 from ...project import Project
-from ...record.list.find import find_run
-from ...record.list.rows import RUN_ID
 from ...record.read.directory_weights import read_weights
+from ...record.read.find import find_run
 from ...record.read.roots import run_roots
+from ...record.read.rows import RUN_ID
 from ...record.read.run import Run
 from ...record.reproduce.today import config_of_today
 from ...record.reproduce.weight_tensors import LEFT_OUT, with_left_out

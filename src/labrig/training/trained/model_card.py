@@ -11,7 +11,7 @@ from ...machine.hub import SCHEME, HubFile
 from ...project import Project
 from ...record.files.code_section import library_name
 from ...record.keep.archive_crate import licence_of
-from ...record.list.rows import read_row
+from ...record.read.rows import read_row
 from ...record.read.run import Run
 from ...record.reproduce.recorded_weights import format_weights, recorded_weights
 

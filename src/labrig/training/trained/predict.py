@@ -18,9 +18,9 @@ from ...record.compare.experiments import group_experiments, seed_of
 from ...record.files.json_lines import read_lines
 from ...record.files.manifest import append_listed
 from ...record.files.schema import Row
-from ...record.list.find import RUN_HELP, find_run
-from ...record.list.rows import read_rows, recorded_id
+from ...record.read.find import RUN_HELP, find_run
 from ...record.read.roots import run_roots
+from ...record.read.rows import read_rows, recorded_id
 from ...record.read.run import Run
 from ...record.reproduce.run_frozen import run_with_frozen_code
 from ...record.verify.command import PREDICTIONS

@@ -12,7 +12,7 @@ from omegaconf import DictConfig
 from ...config.setting import settings_of
 from ...errors import nearest
 from ...record.files.schema import TrainedWith
-from ...record.list.ranking import mode_by_name, mode_in
+from ...record.read.ranking import mode_by_name, mode_in
 from ..parts.build import parts_of
 from ..parts.task_parts import Origin, TaskPart
 from ..sections import LogSettings

@@ -13,7 +13,7 @@ from lightning.pytorch.callbacks import EarlyStopping, Timer, TQDMProgressBar
 from lightning.pytorch.callbacks.progress.tqdm_progress import Tqdm
 from omegaconf import DictConfig
 
-from ...record.list.metric_names import split_of
+from ...record.read.metric_names import split_of
 from ..exact.steps import ends_epoch, steps_done
 from .first_lines import FirstLines
 from .means import LogMeans

@@ -12,13 +12,13 @@ from pathlib import Path
 from ...errors import LabError, nearest
 from ...machine.counted import counted
 from ...machine.terminal import printable
-from ..read.order import newest_mark, order_of
-from ..read.run import Run, run_record
-from ..read.status import COUNT_FIRST
 from .alike import alike
 from .filters import is_number, is_of_trial
+from .order import newest_mark, order_of
 from .ranking import MODES, monitor_of, rank_by_metric, require_metric, require_mode, settings_of
 from .rows import RUN_ID, read_rows, run_directories, without_checks
+from .run import Run, run_record
+from .status import COUNT_FIRST
 
 # Finds runs by the id that their scheduler gave to their job.
 

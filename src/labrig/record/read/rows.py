@@ -14,14 +14,14 @@ from ...project import this_project
 from ..files.atomic import Damaged, read_record
 from ..files.json_lines import read_lines
 from ..files.schema import Note, Row, RunRecord
-from ..read.attempt_files import read_attempts
-from ..read.evaluations import EVALUATIONS, evaluated_metrics
-from ..read.fields import FIELDS, FIELDS_HASH, RecordedRun, Summary
-from ..read.order import order_of
-from ..read.run import run_record
-from ..read.status import JobStateOf, may_run_again, status_of
-from ..read.summary import summarise
+from .attempt_files import read_attempts
+from .evaluations import EVALUATIONS, evaluated_metrics
+from .fields import FIELDS, FIELDS_HASH, RecordedRun, Summary
+from .order import order_of
 from .row_cache import read_through_cache
+from .run import run_record
+from .status import JobStateOf, may_run_again, status_of
+from .summary import summarise
 
 UNLISTED = (
     "format",

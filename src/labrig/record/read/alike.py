@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from ...machine.counted import counted
 from ..files.schema import Row
-from ..read.settings import value_of
 from .metric_names import split_of
+from .settings import value_of
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,8 @@ from typing import Any
 
 from ..files.atomic import read_advisory
 from ..files.json_lines import read_lines
-from ..read.status import UNENDED, JobStateOf, status_of
 from .rows import run_directories
+from .status import UNENDED, JobStateOf, status_of
 
 INPUTS = "inputs.json"
 DONE = "each.jsonl"

@@ -18,10 +18,10 @@ from ...errors import LabError, nearest
 from ...machine.cells import is_number_text
 from ...machine.counted import counted
 from ..files.schema import Row
-from ..read.settings import ABSENT, all_keys, value_of
-from ..read.status import STATES
 from .alike import alike
 from .ranking import rank_by_metric, require_mode, settings_of, split_mode
+from .settings import ABSENT, all_keys, value_of
+from .status import STATES
 
 # Moments that are typed (7d, 2026-11-01) or recorded, as seconds since 1970.
 

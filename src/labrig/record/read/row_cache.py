@@ -23,8 +23,8 @@ from pathlib import Path
 from typing import Any
 
 from ..files.schema import Row
-from ..read.fields import FIELDS, Field
-from ..read.status import may_run_again
+from .fields import FIELDS, Field
+from .status import may_run_again
 
 
 def header_of(fields: Sequence[Field]) -> bytes:
