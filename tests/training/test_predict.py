@@ -12,10 +12,10 @@ import pytest
 from labrig.data import H5Dataset, read_layout, write_data_file
 from labrig.errors import LabError
 from labrig.hdf5.file.errors import DataFileError
-from labrig.hdf5.pack.merge import merge_parts
 from labrig.hdf5.pack.writer import write_fields
 from labrig.record.files.code_section import library_name
 from labrig.training.trained.ensemble import mean_of
+from labrig.training.trained.merge_predictions import merge_parts
 from labrig.training.trained.predict import is_prediction
 from labrig.training.trained.prediction_table import write_table
 from projects import call

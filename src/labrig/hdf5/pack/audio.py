@@ -52,8 +52,7 @@ def read_audio(options: PackOptions, damaged: DamagedSamples) -> RawSamples:
 
     rate_attr = {} if rate_hz is None else {"sample_rate_hz": rate_hz}
     attrs = {"wav": {"ragged": 1} | rate_attr} | class_attrs(raw.classes)
-    samples = read_class_folders(raw, "wav", read, damaged, options.part)
-    return RawSamples(samples, attrs, files=raw.files)
+    return RawSamples(read_class_folders(raw, "wav", read, damaged), attrs)
 
 
 def _first_rate_and_type(raw: RawFiles) -> tuple[int | None, str]:

@@ -46,7 +46,6 @@ from .findings import Findings
 from .options import PackOptions, known_names, parse_options
 from .own_samples import OwnSamples, load_data_class
 from .pair_files import looks_like_pairs, other_meaning
-from .parts import join_made_parts, make_part, make_parts, remove_parts, report_file
 from .raw_programs import code_version, find_programs, programs_attr
 from .samples import Collected, DamagedSamples, RawSamples, UnchangedFiles
 from .sources import KINDS, Source, is_table, kind_of, packers, reader_of
@@ -68,16 +67,6 @@ def pack_command(project: Project, args: list[str]) -> None:
     if options.classes_of:
         options = with_names_of(project, options, options.classes_of)
     damaged = DamagedSamples(options.skip_damaged)
-    if options.part:
-        refuse_foreign(target)
-        n_samples = make_part(
-            open_samples(config, options, damaged), options, options.part, target, damaged
-        )
-        print(f"{report_file(target, options.part)}: {counted(n_samples, 'sample')}")
-        way = f"the same with --jobs {options.part.n_parts} in place of --part"
-        print(f"  when all parts are there: {way}")
-        print_reasons(damaged, n_samples)
-        return
     old_lines = lines_written_for(target) if target.exists() else []
     pack(config, target, options, damaged, {"command": command} | code_version(project.root))
     layout = read_layout(target)
@@ -236,16 +225,15 @@ def pack(
             splitter.add(placement)
         fields, attrs = collected.fields, collected.field_attrs
         n_samples = count_samples(target, fields)
-        places = np.arange(n_samples) if collected.places is None else collected.places
         splitter.check_split_file(damaged.skipped_keys)
         splitter.join_spellings()
         groups = splitter.group_numbers()
         if groups is not None and GROUP not in fields:
             numbers, names = groups
-            fields[GROUP] = numbers[places.argsort()]  # k folds keep groups together, too
+            fields[GROUP] = numbers  # k folds keep groups together, too
             origin = {**origin, **names}
         arrangement = splitter.arrange(n_samples)
-        order = places[arrangement.order]
+        order = arrangement.order
         if {SOURCE, SPAN} <= fields.keys():
             source, span = (np.asarray(fields[name])[order] for name in (SOURCE, SPAN))
             refuse_overlap(options.name, source, span, arrangement.splits)
@@ -262,8 +250,6 @@ def pack(
             last_check=source_files.check,
             findings=Findings(fields, order),
         )
-    if options.jobs:
-        remove_parts(target)
     if path_of_names is not None:
         write_names(path_of_names, splitter.keys, arrangement)
     if not options.split_by_time:  # which divides each series on purpose
@@ -294,9 +280,6 @@ def _collect(
     if options.kind == "table" or has_texts:
         return reader_of("table")(options, damaged)
     raw = open_samples(config, options, damaged)
-    if options.jobs:
-        make_parts(options, target, options.jobs)
-        return join_made_parts(raw, options, target, options.jobs, damaged)
     is_ragged = [name for name, attrs in raw.field_attrs.items() if "ragged" in attrs]
     fields = collect_fields(
         target,

@@ -68,19 +68,16 @@ def config_directory(project: Project) -> Path:
 def pack_command_line(
     args: list[str], options: PackOptions, root: Path, command: str = "pack"
 ) -> str:
-    """The command that was typed, as it works in the project's root; without the number of processes,
-    which changes nothing.
-    """
+    """The command that was typed, as it works in the project's root."""
     paths = {str(source.path) for source in options.sources}
     paths |= {str(path) for path in (options.split_file, options.directory) if path}
     paths |= {str(path) for path in options.programs}
     words = ["lab", "data", command]
-    for before, word in zip(["", *args], args, strict=False):
+    for word in args:
         option, equals, path = word.rpartition("=")
         if path in paths and not os.path.isabs(path):
             word = f"{option}{equals}{os.path.relpath(path, root)}"
-        if "--jobs" not in (before, word, option):
-            words.append(word)
+        words.append(word)
     return shlex.join(words)
 
 

@@ -14,8 +14,7 @@ import numpy as np
 from ..file.errors import DataFileError
 from ..file.names import OTHER_NAMES
 from ..file.parallel import map_in_order
-from .merge import ROW
-from .options import PackOptions, PartOfFiles
+from .options import PackOptions
 from .samples import DamagedSamples, FilesSeen, RawFile, UnchangedFiles
 from .sources import Source, hint, source_labels
 
@@ -38,8 +37,6 @@ def open_class_folders(
     """The files of a kind, such as images, that lie in the sources; their classes are numbered
     together. What else lies there is counted in `damaged`.
     """
-    if options.part:  # whoever joins the parts counts
-        damaged = DamagedSamples()
     files: list[RawFile] = []
     for source, label in zip(options.sources, source_labels(options.sources), strict=True):
         root = source.path
@@ -219,13 +216,8 @@ def read_class_folders(
     field: str,
     read: Callable[[RawFile], np.ndarray],
     damaged: DamagedSamples,
-    part: PartOfFiles | None,
 ) -> Iterator[dict[str, Any]]:
-    """Samples {`field`: what `read` returns, "y": class}, read ahead in threads.
-
-    Args:
-        part: None: all files; else those of this part, each with its number as the field `row`.
-    """
+    """Samples {`field`: what `read` returns, "y": class}, read ahead in threads."""
     class_numbers = {name: np.int64(number) for number, name in enumerate(raw.classes)}
 
     def read_sample(file: RawFile) -> dict[str, Any] | None:
@@ -239,11 +231,7 @@ def read_class_folders(
         label = {} if file.label is None else {"y": class_numbers[file.label]}
         return {"key": file.key, field: value, **label, **file.placement}
 
-    files = part.of(raw.files) if part else raw.files
-    rows = part.of(range(len(raw.files))) if part else []
-    for number, sample in enumerate(map_in_order(read_sample, files)):
-        if sample is not None:
-            yield sample | {ROW: np.int64(rows[number])} if part else sample
+    return filter(None, map_in_order(read_sample, raw.files))
 
 
 def class_attrs(classes: Sequence[str]) -> dict[str, dict[str, str]]:

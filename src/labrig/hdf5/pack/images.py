@@ -33,5 +33,4 @@ def read_images(options: PackOptions, damaged: DamagedSamples) -> RawSamples:
     if is_encoded:
         background = {"background": options.background} if options.background else {}
         attrs["x"] = {"encoding": "image", "ragged": 1} | background
-    samples = read_class_folders(raw, "x", read, damaged, options.part)
-    return RawSamples(samples, attrs, files=raw.files)
+    return RawSamples(read_class_folders(raw, "x", read, damaged), attrs)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from ...errors import LabError, nearest, require_package
 from ..file.errors import DataFileError
@@ -75,15 +75,12 @@ HELP = {
     "names of the sources, which the file has not",
     "--classes-of": "give classes, texts and columns the numbers that they have in the data set NAME, so "
     "that its models can be evaluated on this one",
-    "--jobs": "processes that read images or recordings",
-    "--part": "pack this part only, in a job of its own",
 }
 # What belongs to the sources of a command line, with the value that it has without it.
 OF_SOURCES = {"sources": [], "split_file": None, "programs": [], "directory": None}
 # What options need. Without --as, samples() decides.
 KINDS_OF_OPTIONS = {
     ("images", "encoded", "pairs"): ("size", "background"),
-    ("images", "encoded", "pairs", "audio"): ("jobs", "part"),
     ("audio",): ("rate", "float32"),
     ("text", "tokens"): ("tokenizer", "n_tokens"),
     ("series",): ("series", "time", "split_by_time", "gap"),
@@ -97,7 +94,6 @@ KINDS_OF_OPTIONS = {
 # How programs write that there is no value
 GAPS = ("", "#N/A", "<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null")
 MAX_NEW = 10  # names, shown
-Thing = TypeVar("Thing")
 CLASS = re.compile(r"(\w+\.)*[A-Z]\w*")
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]*")
 
@@ -139,17 +135,6 @@ def known_names(layout: Layout) -> tuple[KnownNames, list[str]]:
 
 
 @dataclass(frozen=True)
-class PartOfFiles:
-    """Every `n_parts`-th of some things, from the one with this number on, which counts from 1."""
-
-    number: int
-    n_parts: int
-
-    def of(self, things: Sequence[Thing]) -> Sequence[Thing]:
-        return things[self.number - 1 :: self.n_parts]
-
-
-@dataclass(frozen=True)
 class PackOptions:
     """The command line of `lab data pack`."""
 
@@ -187,8 +172,6 @@ class PackOptions:
     names: bool  # whether to write which source each row is from
     programs: list[Path]
     directory: Path | None
-    jobs: int | None  # processes, each of which packs a part
-    part: PartOfFiles | None  # the one to pack
     spellings: Spellings
     classes_of: str | None  # a data set whose classes, categories and columns are taken
     known: KnownNames = KnownNames()
@@ -273,12 +256,10 @@ def _parser(command: str) -> argparse.ArgumentParser:
     add("--skip-damaged", action="store_true")
     add("--to", dest="directory", type=Path)
     if command == "append":
-        parser.set_defaults(jobs=None, part=None, names=False, classes_of=None)
+        parser.set_defaults(names=False, classes_of=None)
         return parser
     add("--names", action="store_true")
     add("--classes-of", metavar="NAME")
-    add("--jobs", type=int, metavar="N")
-    add("--part", type=_part, metavar="K/N")
     return parser
 
 
@@ -297,17 +278,6 @@ def _colour(word: str) -> Colour:
             f"found {word!r}, expected a colour such as white or '#808080'"
         ) from None
     return red, green, blue
-
-
-def _part(word: str) -> PartOfFiles:
-    number, slash, n_parts = word.partition("/")
-    if not slash or not (number.isdecimal() and n_parts.isdecimal()):
-        raise argparse.ArgumentTypeError(f"found {word!r}, expected such as 3/16")
-    if not 1 <= int(number) <= int(n_parts):
-        raise argparse.ArgumentTypeError(
-            f"found {word!r}, expected 1/{n_parts} to {n_parts}/{n_parts}"
-        )
-    return PartOfFiles(int(number), int(n_parts))
 
 
 def _kind(word: str) -> str:
@@ -366,13 +336,6 @@ def _check_kind(options: PackOptions) -> None:
     if options.names and options.kind in ("arrays", "hdf5"):
         raise LabError(
             f"--names needs a name for each sample, which {options.kind} have not. Leave it out."
-        )
-    if options.jobs is not None and (options.jobs < 1 or options.part):
-        raise LabError("--jobs N needs a number above 0, and no --part; write such as --jobs 16.")
-    if options.kind == "table" and (options.jobs or options.part):
-        raise LabError(
-            "a table is packed by one process: what number a text becomes is known only when all rows "
-            "were read. Leave out --jobs and --part."
         )
     for kinds, names in KINDS_OF_OPTIONS.items():
         given = [name for name in names if getattr(options, name) not in (None, False, [])]

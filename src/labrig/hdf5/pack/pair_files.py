@@ -1,6 +1,5 @@
 """Finds pairs of files, such as an image and its mask: by their names in folders, or in a table."""
 
-import os
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -36,13 +35,6 @@ class Pair:
     files: dict[str, Path]
     missing: str = ""
     placement: dict[str, Any] = field(default_factory=dict)
-
-    def version(self) -> list[Any]:
-        version: list[Any] = [self.key]
-        for name, path in self.files.items():
-            stat = os.stat(path)
-            version.append([name, os.path.abspath(path), stat.st_size, stat.st_mtime_ns])
-        return version
 
 
 @dataclass(frozen=True)

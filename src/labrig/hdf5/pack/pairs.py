@@ -11,12 +11,12 @@ from ...errors import require_package
 from ..file.errors import DataFileError
 from ..file.images import ORIENTATION, UPRIGHT, Colour, Size, bits_of, on_background, open_image
 from ..file.parallel import map_in_order
-from .merge import MAX_CLASSES, ROW
 from .options import PackOptions
 from .pair_files import Pair, Pairs, find_pairs
-from .samples import DamagedSamples, FilesSeen, RawSamples, UnchangedFiles
+from .samples import DamagedSamples, RawSamples, UnchangedFiles
 
 MAX_SHOWN = 5  # samples that are not complete
+MAX_CLASSES = 256  # different values of a mask of classes; one with more numbers its objects
 Sample = dict[str, np.ndarray]  # by the names of its fields
 
 
@@ -25,17 +25,11 @@ def read_pairs(options: PackOptions, damaged: DamagedSamples) -> RawSamples:
 
     Images are RGB uint8, those of more bits have one channel of their own type. Both are scaled and
     cropped to the size of the options alike; a mask takes the nearest pixel. The attribute `values` of
-    a mask lists the different values, once all samples were taken. In a part, each sample has its
-    number among all as the field `row`; what is not complete is told by whoever joins the parts.
+    a mask lists the different values, once all samples were taken.
     """
     require_package("PIL", "reading images", "pillow")
-    pairs = find_pairs(options, FilesSeen() if options.part else damaged.files)
+    pairs = find_pairs(options, damaged.files)
     damaged.files_of_sample = len(pairs.fields)
-    if ROW in pairs.fields and (options.jobs or options.part):
-        raise DataFileError(
-            f"{options.sources[0].path} has {ROW!r}, which parts need as a name of their own. Rename "
-            "it, or pack without --jobs and --part"
-        )
     complete = [pair for pair in pairs.samples if not pair.missing]
     incomplete = [pair for pair in pairs.samples if pair.missing]
     if incomplete and not damaged.skip:
@@ -46,14 +40,13 @@ def read_pairs(options: PackOptions, damaged: DamagedSamples) -> RawSamples:
             f"{len(incomplete)} of {len(pairs.samples)} samples are not complete:\n"
             + "\n".join([*lines, "Add what is missing, or use --skip-damaged."])
         )
-    if options.part is None:
-        for pair in incomplete:
-            damaged.leave_out(pair.key, pair.missing)
-        if pairs.unread:
-            print(f"  columns that are not read: {', '.join(pairs.unread)}")
+    for pair in incomplete:
+        damaged.leave_out(pair.key, pair.missing)
+    if pairs.unread:
+        print(f"  columns that are not read: {', '.join(pairs.unread)}")
     attrs: dict[str, dict[str, Any]] = {}
     samples = _samples(pairs, complete, options, damaged, attrs)
-    return RawSamples(samples, attrs, files=complete)
+    return RawSamples(samples, attrs)
 
 
 def _samples(
@@ -69,14 +62,11 @@ def _samples(
         name: set() for name in pairs.fields if name not in pairs.images
     }
     first: tuple[Pair, Sample] | None = None
-    part = options.part
-    rows = part.of(range(len(complete))) if part else range(len(complete))
-    chosen = [complete[row] for row in rows]
 
     def read(pair: Pair) -> Sample | None:
         return _read_pair(pair, pairs.images, options, damaged)
 
-    for row, pair, sample in zip(rows, chosen, map_in_order(read, chosen), strict=True):
+    for pair, sample in zip(complete, map_in_order(read, complete), strict=True):
         if sample is None:
             continue
         first = first or (pair, sample)
@@ -89,7 +79,7 @@ def _samples(
             different.update(np.unique(sample[name]).tolist())
             if len(different) > MAX_CLASSES:
                 values[name] = None
-        yield {"key": pair.key, **pair.placement, **sample} | ({ROW: np.int64(row)} if part else {})
+        yield {"key": pair.key, **pair.placement, **sample}
     for name, different in values.items():
         if different is not None:
             attrs[name] = {"values": json.dumps(sorted(different))}

@@ -1,13 +1,12 @@
 """What the readers of raw data share: their result, damaged samples, changed files."""
 
-import os
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -22,22 +21,6 @@ Finish = Callable[
 ]
 
 
-class FilesOfSample(Protocol):
-    """What one sample is read from: a file, or several."""
-
-    @property
-    def key(self) -> str: ...
-
-    @property
-    def placement(self) -> Mapping[str, Any]:
-        """Its "split" and "group", as far as the source says them."""
-        ...
-
-    def version(self) -> list[Any]:
-        """What changes when the sample may have changed: its key, sizes and times of its files."""
-        ...
-
-
 @dataclass(frozen=True)
 class RawSamples:
     """Samples of a source (see `H5DataModule.samples`), and the attributes of their fields.
@@ -50,7 +33,6 @@ class RawSamples:
     samples: Iterable[dict[str, Any]]
     field_attrs: dict[str, dict[str, Any]] = field(default_factory=dict)
     last_file: Callable[[], str] = str
-    files: Sequence[FilesOfSample] | None = None  # of all samples, where they are known
     finish: Finish | None = None
 
 
@@ -60,14 +42,12 @@ class Collected:
 
     Args:
         placements: "key", "split" and "group" of each that the splitter did not take while it was read.
-        places: (N,) where each sample lies in `fields`, in the order of the sources; None: in that order.
         finish: see `RawSamples`.
     """
 
     fields: dict[str, Field]
     field_attrs: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     placements: Iterable[Mapping[str, Any]] = ()
-    places: np.ndarray | None = None
     finish: Finish | None = None
 
 
@@ -91,10 +71,6 @@ class RawFile:
     @property
     def placement(self) -> dict[str, Any]:
         return {} if self.split is None else {"split": self.split}
-
-    def version(self) -> list[Any]:
-        stat = os.stat(self.tar or self.path)
-        return [self.key, self.label, self.offset, stat.st_size, stat.st_mtime_ns]
 
     def content(self) -> bytes:
         """Its bytes."""

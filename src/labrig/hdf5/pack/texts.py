@@ -30,14 +30,9 @@ def read_text(options: PackOptions, damaged: DamagedSamples) -> RawSamples:
     def read(file: RawFile) -> np.ndarray:
         return _in_utf8(_decoded(file.content(), options.encoding))
 
-    samples = read_class_folders(raw, "x", read, damaged, None)
+    samples = read_class_folders(raw, "x", read, damaged)
     attrs = {"x": RAGGED} | class_attrs(raw.classes)
-    return RawSamples(
-        _without_empty(samples, damaged),
-        attrs,
-        files=raw.files,
-        finish=partial(with_tokens, options),
-    )
+    return RawSamples(_without_empty(samples, damaged), attrs, finish=partial(with_tokens, options))
 
 
 def _decoded(content: bytes, encoding: str) -> str:

@@ -15,7 +15,6 @@ from ...errors import Failed, LabError, NotComparable, require_package
 from ...hdf5.file.checksum import fingerprint
 from ...hdf5.file.joined import read_layouts
 from ...hdf5.file.layout import Layout, read_layout
-from ...hdf5.pack.merge import ROW, START
 from ...hdf5.read.folds import groups_of
 from ...machine.counted import counted
 from ...project import Project
@@ -33,6 +32,7 @@ from ...record.read.run import Run
 from ...record.reproduce.recorded_data import find_recorded_data
 from ...record.verify.command import PREDICTIONS
 from .evaluate import TOLERANCE
+from .merge_predictions import ROW, START
 from .predict import parse_arguments as prediction_options
 from .predict import predict_member
 

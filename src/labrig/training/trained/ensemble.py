@@ -9,7 +9,7 @@ import numpy as np
 
 from ...errors import LabError
 from ...hdf5.file.layout import Layout
-from ...hdf5.pack.merge import ROW, START
+from .merge_predictions import ROW, START
 
 
 def mean_of(files: Sequence[Layout]) -> dict[str, np.ndarray]:

@@ -127,9 +127,9 @@ def predict_several(
     """
     from ...hdf5.file.checksum import fingerprint
     from ...hdf5.file.layout import read_layout
-    from ...hdf5.pack.merge import ROW, merge_parts
     from ...hdf5.pack.writer import write_fields
     from .ensemble import mean_of  # all of them import HDF5
+    from .merge_predictions import ROW, merge_parts
 
     rows = [predict_member(project, each, options) for each in runs]
     files = [read_layout(each.dir / row["path"]) for each, row in zip(runs, rows, strict=True)]

@@ -39,7 +39,7 @@ def write_table(target: Path, file: Path, row: Mapping[str, Any]) -> None:
     from ...hdf5.file.atomic_file import publish, temporary_directory_next_to
     from ...hdf5.file.joined import read_layouts
     from ...hdf5.file.layout import read_layout
-    from ...hdf5.pack.merge import ROW
+    from .merge_predictions import ROW
 
     predicted = read_layout(file)
     is_file = "size_bytes" in row["data"]  # not a folder

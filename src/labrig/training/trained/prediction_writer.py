@@ -15,9 +15,9 @@ from torch import Tensor
 
 from ...errors import LabError
 from ...hdf5.pack.collect import Collector
-from ...hdf5.pack.merge import ROW, START
 from ...hdf5.pack.writer import write_fields
 from ...hdf5.read.loader import Loader
+from .merge_predictions import ROW, START
 
 ONE_TENSOR = "prediction"  # the field of a predict_step that returns a tensor
 

@@ -15,10 +15,10 @@ from ...errors import Failed, LabError
 from ...hdf5.file.atomic_file import temporary_directory_next_to
 from ...hdf5.file.checksum import fingerprint
 from ...hdf5.file.layout import Layout, read_layout
-from ...hdf5.pack.merge import ROW, merge_parts
 from ...hdf5.pack.writer import write_fields
 from ...machine.ranks import discover, leave_group
 from ..parts.trainer import plain_trainer
+from .merge_predictions import ROW, merge_parts
 from .prediction_writer import PredictionWriter
 
 WHOLE = "predict"  # the split of a file whose data had none

@@ -1,16 +1,15 @@
-"""Puts the samples of several data files, such as the parts of several processes, into one order."""
+"""Puts the predictions of several processes into the order of their rows."""
 
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
-from ..file.errors import DataFileError
-from ..file.joined import JoinedRows
-from ..file.layout import OFFSETS, Layout
-from .collect import Field, RaggedField, blocks_of
+from ...hdf5.file.errors import DataFileError
+from ...hdf5.file.joined import JoinedRows
+from ...hdf5.file.layout import OFFSETS, Layout
+from ...hdf5.pack.collect import Field, RaggedField, blocks_of
 
-MAX_CLASSES = 256  # different values of a mask of classes; one with more numbers its objects
 ROW = "row"  # the field that says where each sample belongs
 START = "start"  # of windows the field that says where in its sample each begins
 
