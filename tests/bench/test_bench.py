@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 
 import pytest
+from labrig.bench.bench import efficiencies, format_efficiency
 from labrig.bench.compare import ComparedCode, code_to_compare
 from labrig.project import Project
 from projects import call, commit
@@ -227,6 +228,14 @@ def test_two_processes_are_measured_against_one(slow, several):
     assert scaled == several["alone"] | {"scaling": result["samples_per_s"]}, (
         "together with what was measured before"
     )
+
+
+def test_the_efficiency_is_the_rate_of_each_process():
+    shares = efficiencies({1: 100.0, 2: 150.0, 4: 100.0})
+    assert shares == {1: 1, 2: 0.75, 4: 0.25}
+    said = format_efficiency(shares)
+    assert said.startswith("efficiency: 100% on 1, 75% on 2, 25% on 4. Below 70%: try data.batch")
+    assert "Below" not in format_efficiency({1: 1, 2: 0.75})
 
 
 @pytest.mark.slow

@@ -1,5 +1,6 @@
 """The commands `lab data …` except pack, and all that docs/data.md shows."""
 
+import itertools
 import os
 import re
 import shlex
@@ -85,6 +86,16 @@ def test_bench_measures_each_disk_and_leaves_nothing(project, tmp_path, capsys, 
     assert output.count("samples/s at random") >= 2
     assert "scratch     not here" in output
     assert os.listdir(tmp_path / "data") == ["digits.h5"]
+
+
+def test_a_disk_is_as_fast_as_it_was_read(project, tmp_path, monkeypatch):
+    clock_s = itertools.count(step=0.5)
+    monkeypatch.setattr(disks.time, "perf_counter", lambda: next(clock_s))
+    layout = read_layout(tmp_path / "data/digits.h5")
+    n_bytes = max(field.n_bytes for field in layout.fields.values())
+    speed = disks.measure(layout, tmp_path)
+    assert speed.in_order_MBps == n_bytes / 1e6 / 0.5
+    assert speed.random_samples_per_s == 2
 
 
 def test_packing_and_verifying_import_no_torch(tmp_path):

@@ -1,6 +1,8 @@
 """The log of a training: its first and last lines, those within an epoch, and the learning rate in its rows."""
 
+import json
 import re
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -38,7 +40,9 @@ def test_a_log_can_be_watched(home):
     assert of_steps[-1][5] == "  left 0:00:00"
     assert "validation: batch 1/3" in lines
     assert "test: batch 3/3" in lines
-    cost = r"cost: 0\.\d+ h, 0\.000 GPU-hours, peak memory \d\.\d\d GB, kWh not measured"
+    end = Path(last(home)["run_dir"], "attempts/1/end.json")
+    peak_GB = json.loads(end.read_text())["peak_memory_bytes"] / 1e9
+    cost = rf"cost: 0\.\d+ h, 0\.000 GPU-hours, peak memory {peak_GB:.2f} GB, kWh not measured"
     assert [line for line in lines if re.fullmatch(cost, line)]
     assert max(map(len, lines)) <= 100
 

@@ -184,7 +184,7 @@ def measure_scaling(runner: BenchRunner, overrides: list[str], text: str) -> Ben
     scaling = {str(n): rate for n, rate in rates.items()}
     bench = replace(earlier or benches[1], scaling=scaling)
     write_json(bench_path(config, tree), bench.as_json())
-    shares = {n: rate / n / rates[1] for n, rate in rates.items()}
+    shares = efficiencies(rates)
     curves = {
         "measured": list(rates.items()),
         "perfect": [(n, n * rates[1]) for n in numbers],
@@ -211,6 +211,11 @@ def equal_threads(config: DictConfig, n_processes: int) -> list[str]:
     if config.trainer.threads != "auto":
         return []
     return [f"trainer.threads={max(1, cores() // n_processes)}"]
+
+
+def efficiencies(rates: dict[int, float]) -> dict[int, float]:
+    """The rate of each device, as a share of that of one alone."""
+    return {n: rate / n / rates[1] for n, rate in rates.items()}
 
 
 def format_efficiency(shares: dict[int, float]) -> str:
