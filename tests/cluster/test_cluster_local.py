@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from labrig.cluster.schedulers import scheduler_of
+from labrig.record.files.manifest import read_manifest
 from projects import call
 from slurm_jobs import SLOW, json_of, wait_until
 
@@ -142,6 +143,8 @@ def test_the_runs_of_an_array_go_one_after_the_other(lab):
     go = lab.folder / "go"
     command = f"date +%s.%N; until test -e {go}; do sleep 0.1; done; sleep 1; date +%s.%N"
     sent = submit(lab, "seed=0,1", "--", "bash", "-c", command)
+    for one in sent:  # written whole before it is sent, and once more with its id
+        assert len(read_manifest(Path(one["run_dir"]))["run.json"]) == 2
     wait_until(lambda: " running " in lab("queue"), "the first run")
     queue = lab("queue")
     assert queue.count(" queued ") == queue.count(" running ") == 1
@@ -164,6 +167,7 @@ def test_the_end_of_a_command_is_reported(lab, tmp_path):
     command = f"(echo $LAB_EVENT; cat) > {told}.part; mv {told}.part {told}"
     words = ["notify=command", f"notify.command.run='{command}'"]
     sent = submit(lab, *words, "--", "bash", "-c", "exit 3")
+    assert len(read_manifest(Path(sent["run_dir"]))["run.json"]) == 2
     wait_until(told.exists, "a message", 120)
     lines = told.read_text().splitlines()
     assert lines[0] == "failed"

@@ -179,7 +179,7 @@ def sent(tmp_path, monkeypatch):
         monkeypatch.setattr(send, "send_runs", send_runs)
         arrays = [JobArray(size, 9 - size) for size in sizes]
         return SimpleNamespace(
-            send=lambda: send.send_arrays(plan, runs, None, arrays), runs=runs, parts=parts
+            send=lambda: send.send_arrays(plan, runs, None, arrays, 7.0), runs=runs, parts=parts
         )
 
     return send_arrays

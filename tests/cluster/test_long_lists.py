@@ -41,9 +41,10 @@ def test_the_ids_of_a_long_list_differ_and_are_the_same_again():
 def test_a_record_says_how_its_run_is_sent_before_that_is_tried(monkeypatch):
     jobs = []
 
-    def record_run(*_, job, **__):
-        jobs.append(job)
-        return SimpleNamespace(dir=Path(f"/runs/wide/{len(jobs)}"))
+    def record_run(plan, point, code, options, job_of, **_):
+        run_dir = Path(f"/runs/wide/{len(jobs) + 1}")
+        jobs.append(job_of(run_dir))
+        return SimpleNamespace(dir=run_dir)
 
     monkeypatch.setattr(submit, "record_run", record_run)
     monkeypatch.setattr(submit, "installed_packages", lambda *_: [])
@@ -55,11 +56,11 @@ def test_a_record_says_how_its_run_is_sent_before_that_is_tried(monkeypatch):
         **vars(of) | {"points": points, "project": project, "inputs": None, "script": "job.sh"}
     )
     arrays = [JobArray(3, 8), JobArray(3, 8, n_waiting=1)]
-    submit.record_runs(plan, {"wide": {}}, submit.SubmitOptions(), arrays, None, 7.0)
+    submit.record_runs(plan, {"wide": {}}, submit.SubmitOptions(), arrays, 7.0)
     assert all(job["sending"] for job in jobs)
-    # the first of an array is not there yet, and one that waits is not sent
+    # one that waits is not sent
     scripts = [job.get("script") for job in jobs]
     first, second = "/runs/wide/1/job.sh", "/runs/wide/4/job.sh"
-    assert scripts == [None, first, first, None, second, None]
-    assert [job.get("index") for job in jobs] == [None, 1, 2, None, 1, None]
+    assert scripts == [first, first, first, second, second, None]
+    assert [job.get("index") for job in jobs] == [0, 1, 2, 0, 1, None]
     assert {job.get("submitted_unix_s") for job in jobs} == {None, 7.0}

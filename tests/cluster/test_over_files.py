@@ -136,7 +136,7 @@ def test_a_changed_file_is_another_one_and_a_queued_one_is_not_sent_twice(own, f
         own,
         trial="command",
         inputs=Inputs(command, find_files([str(paths[2])])),
-        job={"sending": True},
+        job_of=lambda _: {"sending": True},
     )
     assert "inputs.json" in listed_files(queued.dir)
     found = find_files([str(path) for path in paths])

@@ -103,7 +103,9 @@ def test_outside_of_projects_the_environment_says_which_it_is(made, tmp_path):
 
 @pytest.mark.traceback("a notebook shows it")
 def test_logs_gives_what_a_job_printed(made, tmp_path):
-    run = create(Project(made, "myproj"), job={"site": "slurm", "scheduler": "slurm", "id": "7"})
+    run = create(
+        Project(made, "myproj"), job_of=lambda _: {"site": "slurm", "scheduler": "slurm", "id": "7"}
+    )
     program = f"from labrig import logs; print(logs({run.id!r}, rank=1), end='')"
     assert "has no log yet" in python(made, program, rc=1, PATH=str(tmp_path))
     (run.dir / "job.log").write_text("job script\n0: zero\n1: one\n")

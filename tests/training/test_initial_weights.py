@@ -115,7 +115,9 @@ def test_a_job_may_wait_for_the_run_that_makes_its_weights(own):
         starting_from(own, source.id)
     begin_attempt(source, own)
     (source.checkpoints / "last.ckpt").write_bytes(b"not the last one")
-    asked = request(config_yaml=f"seed: 0\ninit_from: {source.id}\n", job={"site": "x"})
+    asked = request(
+        config_yaml=f"seed: 0\ninit_from: {source.id}\n", job_of=lambda _: {"site": "x"}
+    )
     fixed = fix_weights(asked, own)
     assert fixed.init_from["source"] == f"{source.id}:last"
     assert fixed.init_from["sha256"] is None, "it will be another file when the job begins"

@@ -20,7 +20,7 @@ from ..cluster.submit.budget import check_budget
 from ..cluster.submit.command import print_submitted
 from ..cluster.submit.plan import Plan, plan_of
 from ..cluster.submit.send import send_arrays
-from ..cluster.submit.submit import SubmitOptions, check_points, pack_code, record_run, unpacked
+from ..cluster.submit.submit import SubmitOptions, check_points, pack_code, record_runs, unpacked
 from ..cluster.watch.job_states import job_state_of
 from ..config.compose import Composition, compose
 from ..errors import Refused
@@ -227,10 +227,11 @@ def search_in_jobs(
         check_points(replace(plan, points=[base], trains=True), code, frozen, batch=True)
         archive = pack_code(plan, code, frozen)
     options = SubmitOptions(why=f"worker of sweep {sweep.id}", allow=sweep.record["allow"])
-    runs = [record_run(plan, point, code, options) for point in plan.points]
+    begun_unix_s = round(time.time(), 3)
+    runs = record_runs(plan, {worker.trial: code}, options, arrays, begun_unix_s)
     for run in runs:
         (sweep.workers / run.id).touch()
-    submitted = send_arrays(plan, runs, archive, arrays)
+    submitted = send_arrays(plan, runs, archive, arrays, begun_unix_s)
     print_submitted(plan, submitted)
     print(f"how far it is: lab sweep show {sweep.id}")
     return 0

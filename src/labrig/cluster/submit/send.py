@@ -92,7 +92,7 @@ def send_arrays(
     runs: list[Run],
     archive: CodeArchive,
     arrays: list[JobArray],
-    begun_unix_s: float | None = None,
+    begun_unix_s: float,
 ) -> list[Submitted]:
     """Sends the runs, array by array, each with a script of its own.
 

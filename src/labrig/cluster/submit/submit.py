@@ -7,9 +7,10 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from ...config.compose import Composition
@@ -33,7 +34,7 @@ from .existing_runs import points_to_submit, refuse_unknown_command, without_unc
 from .over_files import OverFiles, plan_over_files
 from .plan import Plan, plan_submission
 from .script import CodeArchive, render_script, script_path, script_template
-from .send import Submitted, send_arrays, send_runs, sent_record
+from .send import Submitted, send_arrays, sent_record
 
 
 @dataclass(frozen=True)
@@ -130,7 +131,7 @@ def submit_frozen(
         archive = pack_code(plan, code, frozen)
     render_script(plan, [plan.runs / str(i) for i in range(len(plan.points))], archive)  # or refuse
     begun_unix_s = round(time.time(), 3)
-    runs = record_runs(plan, codes, options, arrays, first_id, begun_unix_s)
+    runs = record_runs(plan, codes, options, arrays, begun_unix_s, first_id)
     return send_arrays(plan, runs, archive, arrays, begun_unix_s)
 
 
@@ -139,10 +140,11 @@ def record_runs(
     codes: dict[str, Code],
     options: SubmitOptions,
     arrays: list[JobArray],
-    first_id: str | None,
     begun_unix_s: float,
+    first_id: str | None = None,
+    parent: str | None = None,
 ) -> list[Run]:
-    """Makes the run of each point; its record says already how it is sent, where that is known."""
+    """Makes the run of each point; its record says how it is sent before that is tried."""
     n_runs = len(plan.points)
     inputs = plan.inputs or [None] * n_runs
     ids = ids_from(first_id, n_runs) if first_id else [None] * n_runs
@@ -150,25 +152,39 @@ def record_runs(
     packages = installed_packages(plan.project.root, rules.package_files)
     runs: list[Run] = []
     for array in arrays:
-        begin = len(runs)
+        first_dir: Path | None = None
         for index in range(array.n_runs):
-            job: Job = {"site": plan.site.name}
-            if 0 < index < array.n_runs - array.n_waiting:
-                script = script_path([runs[begin].dir], plan.script)
-                job = sent_record(plan, script, begun_unix_s) | {"index": index}
-            point = plan.points[begin + index]
+            point = plan.points[len(runs)]
             run = record_run(
                 plan,
                 point,
                 codes[point.trial],
                 options,
-                inputs=inputs[begin + index],
-                run_id=ids[begin + index],
+                partial(intended_job, plan, array, index, begun_unix_s, first_dir),
+                inputs=inputs[len(runs)],
+                run_id=ids[len(runs)],
                 packages=packages,
-                job=job | {"sending": True},
+                parent=parent,
             )
             runs.append(run)
+            first_dir = first_dir or run.dir
     return runs
+
+
+def intended_job(
+    plan: Plan,
+    array: JobArray,
+    index: int,
+    begun_unix_s: float,
+    first_dir: Path | None,
+    run_dir: Path,
+) -> Job:
+    """The section `job` of a run before it is sent: all but its id, where it does not wait here."""
+    if index >= array.n_runs - array.n_waiting:
+        return {"site": plan.site.name, "sending": True}
+    script = script_path([first_dir or run_dir], plan.script)
+    job = sent_record(plan, script, begun_unix_s) | {"sending": True}
+    return job | {"index": index} if array.n_runs > 1 else job
 
 
 def submit_repetition(
@@ -183,8 +199,11 @@ def submit_repetition(
     check_budget(plan, code["tree"], yes=True)  # the original says what it takes
     with unpacked(plan, code, stretch.bundles) as frozen:
         archive = pack_code(plan, code, frozen)
-    run = record_run(plan, plan.points[0], code, options, parent=original.id)
-    return send_runs(plan, [run], archive)
+    codes = {plan.points[0].trial: code}
+    arrays = [JobArray(1, plan.throttle)]
+    begun_unix_s = round(time.time(), 3)
+    runs = record_runs(plan, codes, options, arrays, begun_unix_s, parent=original.id)
+    return send_arrays(plan, runs, archive, arrays, begun_unix_s)
 
 
 @contextmanager
@@ -283,18 +302,18 @@ def record_run(
     point: Composition,
     code: Code,
     options: SubmitOptions,
-    parent: str | None = None,
-    inputs: Inputs | None = None,
-    run_id: str | None = None,
-    packages: list[str] | None = None,
-    job: Job | None = None,
+    job_of: Callable[[Path], Job],
+    *,
+    packages: list[str],
+    parent: str | None,
+    inputs: Inputs | None,
+    run_id: str | None,
 ) -> Run:
     """Makes the run directory with its record; from now on the run has its id.
 
     Args:
         run_id: chosen before; a directory with this id, of a first try, is taken as it is.
-        packages: what is installed, when it was listed for other points before.
-        job: what is known of its job.
+        job_of: its directory -> what is known of its job.
     """
     if run_id:
         directory = plan.runs / plan.trial_of(point).replace("/", "+") / run_id
@@ -311,7 +330,7 @@ def record_run(
         allow=options.allow,
         code=code,
         packages=packages,
-        job=job or {"site": plan.site.name, "sending": True},
+        job_of=job_of,
         after=plan.after,
         image=plan.image.facts() if plan.image else None,
     )

@@ -12,6 +12,7 @@ import secrets
 import shutil
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import count
@@ -66,7 +67,7 @@ class RunRequest:
     package_files: bool = False  # compare every installed file with the hash of its installation
     checkpoints: Path | None = None  # root for checkpoints that shall not lie in the run directory
     code: Code | None = None  # what `freeze_code` returned, when that was done before
-    job: Job | None = None  # of a run that is submitted
+    job_of: Callable[[Path], Job] | None = None  # of its directory, where the run is submitted
     after: AfterRuns | None = None  # the runs that it comes after
     inputs: Inputs | None = None  # of a command over files
     image: ImageFacts | None = None  # what the job takes its packages from
@@ -159,7 +160,7 @@ def fix_weights(request: RunRequest, project: Project) -> RunRequest:
         return request
     reference = str(settings_of_yaml(request.config_yaml)["init_from"])
     # A job may wait for the run that makes them.
-    weights = resolve_weights(reference, project, may_come=request.job is not None)
+    weights = resolve_weights(reference, project, may_come=request.job_of is not None)
     config_yaml = yaml_with_source(request.config_yaml, weights["source"])
     return replace(request, config_yaml=config_yaml, settings=None, init_from=weights)
 
@@ -293,8 +294,8 @@ def build_record(
         record["init_from"] = request.init_from
     if data_from := origin_of_data(record["settings"]):
         record["data_from"] = data_from
-    if request.job is not None:
-        record["job"] = request.job
+    if request.job_of is not None:
+        record["job"] = request.job_of(directory.final)
     if request.after is not None:
         record["after"] = request.after
     return record
