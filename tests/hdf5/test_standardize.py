@@ -90,6 +90,16 @@ def test_the_state_of_one_run_holds_for_other_data(tmp_path):
     assert len(batch_of(other)[0])
 
 
+def test_new_data_need_no_training_part(tmp_path):
+    x = RNG.normal(5, 2, size=(60, 3))
+    state = module(tmp_path, {"x": x, "y": x}, standardize="x").state_dict()
+    write_data_file(tmp_path / "new.h5", {"x": x[:9], "y": x[:9]}, {"test": range(9)})
+    new = H5DataModule(str(tmp_path / "new.h5"), fields=("x", "y"), standardize="x")
+    new.load_state_dict(state)
+    expected = (x[:9] - x[:30].mean(0)) / x[:30].std(0)
+    np.testing.assert_allclose(batch_of(new, "test")[0], expected, rtol=1e-5, atol=1e-5)
+
+
 def torch_round_trip(state, folder):
     torch.save(state, folder / "state")
     return torch.load(folder / "state", weights_only=True)

@@ -285,6 +285,17 @@ def test_a_table_names_samples_and_classes(pets, tmp_path, capsys):
     assert "pets.names.csv is of other data" in capsys.readouterr().err
 
 
+def test_data_without_labels_have_the_class_names_of_the_run(pets, tmp_path):
+    file, row = pets
+    new = write_data_file(tmp_path / "new.h5", {"x": np.eye(4)}, {"test": range(4)})
+    row = row | {"data": {"path": str(new), "size_bytes": 1}}
+    write_table(tmp_path / "p.csv", file, row, lambda: read_layout(tmp_path / "pets.h5"))
+    assert (tmp_path / "p.csv").read_text().splitlines()[:2] == [
+        "row,split,predicted,age,score_cat,score_dog,score_eel",
+        "1,test,dog,0.5,0.0,1.0,0.0",
+    ]
+
+
 def test_the_mean_of_scores_decides_the_class_of_an_ensemble(tmp_path):
     def member(name, score, **more):
         score = np.array(score, np.float32)

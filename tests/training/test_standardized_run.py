@@ -19,7 +19,7 @@ def trained(home, tmp_path_factory):
     folder = shutil.copytree(home, tmp_path_factory.mktemp("standard") / "myproj", symlinks=True)
     conf = folder / "src/myproj/conf/data"
     text = (conf / "digits.yaml").read_text().replace("digits.h5", "doubled.h5")
-    (conf / "doubled.yaml").write_text(text + "scale: null\nstandardize: x\n")
+    (conf / "doubled.yaml").write_text(text)  # what was typed for the run holds for it, too
     commit(folder, "Add data")
     own = read_layout(folder / "data/digits.h5")
     fields = {name: own.map(array) for name, array in own.fields.items()}
@@ -39,6 +39,7 @@ def test_doubled_data_give_another_number_and_own_data_the_recorded_one(trained)
     recorded = last(trained)["metrics"]["test/loss"]
     assert evaluated(trained)["test/loss"] == pytest.approx(recorded, rel=1e-6)
     doubled = evaluated(trained, "data=doubled")
+    assert doubled == evaluated(trained, "data.path=doubled.h5")
     assert abs(doubled["test/loss"] - recorded) > 0.1 * recorded
     record = last(trained)
     content = torch.load(f"{record['run_dir']}/checkpoints/last.ckpt", weights_only=True)

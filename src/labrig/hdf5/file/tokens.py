@@ -132,10 +132,11 @@ class Tokenizer:
         return {text: number for number, text in enumerate(self.vocabulary)}
 
     def encode(self, text: str) -> np.ndarray:
-        """The tokens of a text, (n,), in the smallest type that holds all."""
-        return self.encode_all([text])[0]
+        """The tokens of a text, int64 (n,), as a model takes them."""
+        return self.encode_all([text])[0].astype(np.int64)
 
     def encode_all(self, texts: Sequence[str]) -> list[np.ndarray]:
+        """The tokens of each text, (n,), in the smallest type that holds all."""
         dtype = np.min_scalar_type(self.n_tokens - 1)
         if self._loaded:
             # without the places in the text, which nobody asks for

@@ -229,8 +229,8 @@ class H5DataModule(L.LightningDataModule):
         return {STATISTICS: self.statistics} if self.standardize else {}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        if self.standardize:
-            self.statistics = of_groups_in(self.layout, state_dict.get(STATISTICS, self.statistics))
+        if self.standardize and STATISTICS in state_dict:
+            self.statistics = of_groups_in(self.layout, state_dict[STATISTICS])
 
     @cached_property
     def files(self) -> list[Path]:

@@ -8,11 +8,11 @@ from typing import Any
 
 from omegaconf import DictConfig
 
-from ...config.overrides import SettingsParser
+from ...config.overrides import SettingsParser, parse_overrides
 from ...config.recorded import read_recorded, with_changes
 from ...config.resolve import load_variables, plain_values, resolve
 from ...errors import LabError
-from ...hdf5.file.find import read_data_section
+from ...hdf5.file.find import read_data_section, section_of_trial
 from ...project import Project
 from ...record.files.code_section import library_name, same_code
 from ...record.files.schema import Code
@@ -27,6 +27,7 @@ MAY_CHANGE = ("trainer.", "data.")
 SPLIT = "split="
 OTHER_DATA = "data="
 PLACE_OF_DATA = ("path", "search", "pack", "stored")  # settings that say where the file lies
+SAMPLES_OF_DATA = ("folds", "fold", "fraction", "stratify")  # that choose among the run's own
 
 
 def code_to_run(run: Run, project: Project, today: bool, verb: str) -> Code | None:
@@ -112,13 +113,14 @@ def config_to_run(
     load_variables(project)
     recorded = read_recorded(run.dir / "config.yaml")
     if data_name:
-        take_data(recorded, project, data_name)
+        take_data(recorded, project, run, data_name)
     return resolve(with_changes(recorded, settings, MAY_CHANGE, advice))
 
 
-def take_data(config: DictConfig, project: Project, name: str) -> None:
+def take_data(config: DictConfig, project: Project, run: Run, name: str) -> None:
     """Puts another data set into the configuration of a run, as its YAML in the project says today.
 
+    As in a training, what the trial or the command line set of the data wins over that YAML.
     Prints which settings other than the place of the file differ from those of the run.
     """
     section = read_data_section(Project(project.root, project.package), name)
@@ -128,7 +130,9 @@ def take_data(config: DictConfig, project: Project, name: str) -> None:
             f"Name the file: data.path={section['path']}"
         )
     before = plain_values(resolve(config).data)
-    config.data = section
+    wins = set_over_data(project, run)
+    own = plain_values(config)["data"]
+    config.data = section | {key: value for key, value in own.items() if key in wins}
     config.paths.data = list(map(str, project.paths.data))
     after = plain_values(resolve(config).data)
     keys = [key for key in {**before, **after} if key not in PLACE_OF_DATA]
@@ -142,6 +146,22 @@ def take_data(config: DictConfig, project: Project, name: str) -> None:
             f"lab: data={name} has other settings than the run: {'; '.join(changes)}",
             file=sys.stderr,
         )
+
+
+def set_over_data(project: Project, run: Run) -> set[str]:
+    """The settings of data that the project, the trial or the command line of a run gave for any data."""
+    trial, _, variant = run.trial.partition("/")
+    folder = project.source / "trials" / trial
+    files = [
+        project.source / "conf/config.yaml",
+        folder / "config.yaml",
+        folder / f"{variant}.yaml",
+    ]
+    typed = (run.dir / "overrides.txt").read_text(encoding="utf-8").splitlines()
+    names = [override.key_or_group.split(".") for override in parse_overrides(typed)]
+    keys = {key for file in files for key in section_of_trial(file)}
+    keys |= {name[1] for name in names if name[0] == "data" and len(name) > 1}
+    return keys.difference(PLACE_OF_DATA, SAMPLES_OF_DATA)
 
 
 def freeze_today(run: Run, project: Project) -> Code:

@@ -59,7 +59,11 @@ def predict_command(project: Project, args: list[str]) -> int:
             settings = [*options.settings, *kept]
             row = predict_run(project, run, code, options, options.split, settings, target)
         if row is not None and is_table:
-            write_table(Path(options.to), run.dir / row["path"], row)
+            from .same_meaning import own_data  # it imports HDF5
+
+            write_table(
+                Path(options.to), run.dir / row["path"], row, lambda: own_data(project, run)
+            )
         elif row is not None:
             print(f"look: lab data info {os.path.relpath(run.dir / row['path'])}")
     return 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +24,12 @@ LABEL = "y"  # the field of the data
 PREDICTED = "class"  # the field of the predictions
 
 
-def write_table(target: Path, file: Path, row: Mapping[str, Any]) -> None:
+def write_table(
+    target: Path,
+    file: Path,
+    row: Mapping[str, Any],
+    learnt_from: Callable[[], Layout | None] = lambda: None,
+) -> None:
     """Writes a data file of predictions again as a .csv, .parquet or .npz.
 
     An .npz has each field as it is. In a table a field with several values a sample takes a column for
@@ -33,6 +38,7 @@ def write_table(target: Path, file: Path, row: Mapping[str, Any]) -> None:
     Args:
         file: the predictions.
         row: of the record about them; its `data` says what was predicted.
+        learnt_from: opens the data of the run, which name the classes where data have no labels.
     """
     import numpy as np  # here, so that a mistyped command is answered without it
 
@@ -45,7 +51,8 @@ def write_table(target: Path, file: Path, row: Mapping[str, Any]) -> None:
     is_file = "size_bytes" in row["data"]  # not a folder
     places = [Path(each["path"]) for each in recorded_files(row["data"])] if is_file else []
     data = read_layouts(places) if places else None
-    classes = class_names(data)
+    has_labels = data is not None and LABEL in data.fields
+    classes = class_names(data if has_labels else learnt_from())
     rows = predicted.map(predicted.field(ROW))
     columns = {ROW: rows, "split": splits_of(rows, data, row["split"])}
     fields = {
@@ -53,11 +60,7 @@ def write_table(target: Path, file: Path, row: Mapping[str, Any]) -> None:
     }
     if data is not None:
         columns |= sample_names(rows, columns["split"], data)
-        if (
-            LABEL in data.fields
-            and data.fields[LABEL].shape[1:] == ()
-            and not data.is_ragged(LABEL)
-        ):
+        if has_labels and data.fields[LABEL].shape[1:] == () and not data.is_ragged(LABEL):
             columns["true"] = by_name(data.rows(data.field(LABEL)).take(rows, 0), classes)
     if PREDICTED in fields and fields[PREDICTED].shape == rows.shape:
         columns["predicted"] = by_name(fields.pop(PREDICTED), classes)

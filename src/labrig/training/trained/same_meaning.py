@@ -29,10 +29,7 @@ def require_same_meaning(project: Project, run: Run, data: L.LightningDataModule
     now = names_in(data.layout)
     if not now:
         return
-    own = None
-    with suppress(NotComparable, DataFileError):
-        paths = find_recorded_data(project, run)
-        own = read_layouts(paths) if paths else None
+    own = own_data(project, run)
     if own is None:
         print(
             f"lab: the data of {run.id} are gone: nobody compared the names of classes and columns",
@@ -49,6 +46,14 @@ def require_same_meaning(project: Project, run: Run, data: L.LightningDataModule
                     "Its numbers would be wrong. Pack these data again, with the names of the others: "
                     f"lab data pack … --classes-of {own.path.stem}"
                 )
+
+
+def own_data(project: Project, run: Run) -> Layout | None:
+    """The data files that a run learnt from; None where they are gone, or were none."""
+    with suppress(NotComparable, DataFileError):
+        paths = find_recorded_data(project, run) if "size_bytes" in run.data else []
+        return read_layouts(paths) if paths else None
+    return None
 
 
 def names_in(layout: Layout) -> dict[str, list[str]]:
