@@ -7,11 +7,14 @@ import sys
 from pathlib import Path
 from types import SimpleNamespace
 
+import lightning.pytorch as L
 import pytest
 import torch
+from labrig import H5DataModule
+from labrig.hdf5.pack.writer import write_fields
 from labrig.record.list.curves import text_curves
 from labrig.training.pictures.confusion import Confusion
-from labrig.training.pictures.pictures import MAX_STEPS, thin_out
+from labrig.training.pictures.pictures import MAX_STEPS, Pictures, thin_out
 from labrig.training.pictures.samples import as_image, kind_of, samples_of
 from matplotlib.image import imread
 from projects import call
@@ -85,6 +88,29 @@ def test_waveforms_are_drawn_with_spectrograms(tmp_path):
     names, rows = saved(tmp_path, (wave, torch.tensor([0, 1, 2, 0])), torch.eye(4, 3))
     assert names == ["samples-00000007.csv", "samples-00000007.png"]
     assert [row["prediction"] for row in rows] == ["0", "1", "2"]
+
+
+def test_classes_have_the_names_of_the_data_file(tmp_path):
+    label = torch.tensor([0, 1, 1])
+    attrs = {"y": {"classes": '["cat", "dog"]'}}
+    fields = {"x": torch.eye(3, 2).numpy(), "y": label.numpy()}
+    path = write_fields(
+        tmp_path / "a.h5", fields, {"val": range(3)}, provenance={}, field_attrs=attrs
+    )
+    task = L.LightningModule()
+    task.forward = lambda x: x
+    task.validation_step = lambda batch, batch_idx: task(batch[0]).sum()
+    trainer = L.Trainer(
+        callbacks=[Pictures()], default_root_dir=tmp_path, accelerator="cpu", logger=False
+    )
+    trainer.validate(task, datamodule=H5DataModule(str(path)), verbose=False)
+    (matrix,) = (tmp_path / "pictures").glob("confusion*.csv")
+    assert table(matrix) == [
+        {"label": "cat", "cat": "1", "dog": "0"},
+        {"label": "dog", "cat": "1", "dog": "1"},
+    ]
+    (samples,) = (tmp_path / "pictures").glob("samples*.csv")
+    assert [row["target"] for row in table(samples)] == ["cat", "dog", "dog"]
 
 
 def test_features_become_a_table(tmp_path):

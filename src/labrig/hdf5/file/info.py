@@ -64,8 +64,7 @@ def facts_of(layout: Layout) -> dict[str, int]:
     n_tokens, label = n_tokens_of(layout), layout.fields.get("y")
     facts = {N_TOKENS: n_tokens} if n_tokens else {}
     if label is not None and label.dtype.kind in "iu" and len(label.shape) == 1:
-        names = json.loads(label.attrs.get("classes", "[]"))
-        facts["n_classes"] = len(names) or int(layout.rows(label)[:].max()) + 1
+        facts["n_classes"] = len(layout.class_names) or int(layout.rows(label)[:].max()) + 1
     return facts
 
 
@@ -128,7 +127,7 @@ def print_classes(layout: Layout) -> None:
     label = layout.fields.get("y")
     if label is None or label.dtype.kind not in "iu" or len(label.shape) != 1:
         return
-    texts = json.loads(label.attrs.get("classes", "[]"))
+    texts = layout.class_names
     labels = layout.map(label)
     numbers, counts = np.unique(labels, return_counts=True)
     if not texts and len(numbers) > MAX_CLASSES_SHOWN:

@@ -1,6 +1,7 @@
 """The layout of a data file: which array lies where. Reads it and checks it."""
 
 import hashlib
+import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -85,6 +86,12 @@ class Layout:
         """The arrays that hold samples, without the offsets of the ragged ones."""
         offsets = {name + OFFSETS for name in self.arrays}
         return {name: array for name, array in self.arrays.items() if name not in offsets}
+
+    @property
+    def class_names(self) -> list[str]:
+        """The names of the classes y, in the order of their numbers; none where they have no names."""
+        label = self.fields.get("y")
+        return json.loads(label.attrs.get("classes", "[]")) if label is not None else []
 
     @property
     def arrays_by_path(self) -> dict[str, Array]:

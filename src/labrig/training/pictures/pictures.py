@@ -19,6 +19,7 @@ from lightning.pytorch.loggers.logger import Logger
 from torch import nn
 
 from ...errors import require_package
+from ...hdf5.read.datamodule import H5DataModule
 from ...record.list.curves import draw_curves, metric_names, read_curve
 from ..exact.steps import steps_done
 from .confusion import Confusion, confusion_file
@@ -86,7 +87,7 @@ class Pictures(L.Callback):
 
     Args:
         n: samples, >= 1, at most a batch.
-        class_names: of a classifier, in the order of the labels; None: their numbers.
+        class_names: of a classifier, in the order of the labels; None: those of the data file.
         sample_rate_hz: of waveforms; None: axes count samples.
     """
 
@@ -98,7 +99,7 @@ class Pictures(L.Callback):
     ) -> None:
         require_package("matplotlib", "a picture")
         self.n = n
-        self.class_names = list(class_names or [])
+        self.class_names = class_names
         self.sample_rate_hz = sample_rate_hz
         self.hooks = ExitStack()
 
@@ -141,11 +142,15 @@ class Pictures(L.Callback):
             return
         folder = self._folder(trainer)
         step = steps_done(trainer)
+        data = getattr(trainer, "datamodule", None)
+        names = self.class_names or []
+        if self.class_names is None and isinstance(data, H5DataModule) and "y" in data.fields:
+            names = data.layout.class_names
         if self.samples is not None:
-            self.samples.save(folder, step, self.class_names, self.sample_rate_hz)
+            self.samples.save(folder, step, names, self.sample_rate_hz)
             send_samples(trainer.loggers, folder, step)
         if confusion is not None:
-            confusion.save(folder, step, self.class_names)
+            confusion.save(folder, step, names)
             send_confusion(trainer.loggers, folder, step)
         thin_out(folder)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import json
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -52,7 +51,8 @@ def write_table(
     places = [Path(each["path"]) for each in recorded_files(row["data"])] if is_file else []
     data = read_layouts(places) if places else None
     has_labels = data is not None and LABEL in data.fields
-    classes = class_names(data if has_labels else learnt_from())
+    named = data if has_labels else learnt_from()
+    classes = named.class_names if named is not None else []
     rows = predicted.map(predicted.field(ROW))
     columns = {ROW: rows, "split": splits_of(rows, data, row["split"])}
     fields = {
@@ -79,12 +79,6 @@ def write_table(
             np.savez(temporary, allow_pickle=False, **columns, written_by=np.bytes_(MARK))
         publish(temporary, target)
     print(f"{shown_path(target)}: {', '.join(columns)}")
-
-
-def class_names(data: Layout | None) -> list[str]:
-    """The names of the classes of data, in the order of their numbers; none where they have no names."""
-    label = data.fields.get(LABEL) if data is not None else None
-    return json.loads(label.attrs.get("classes", "[]")) if label is not None else []
 
 
 def splits_of(rows: np.ndarray, data: Layout | None, predicted: str | None) -> np.ndarray:

@@ -59,11 +59,10 @@ def own_data(project: Project, run: Run) -> Layout | None:
 def names_in(layout: Layout) -> dict[str, list[str]]:
     """The names of classes, of columns, and of the texts of a column, in the order of their numbers."""
     fields = layout.fields
-    label = json.loads(fields["y"].attrs.get("classes", "[]")) if "y" in fields else []
     columns = json.loads(fields["x"].attrs.get("columns", "[]")) if "x" in fields else []
     texts = json.loads(fields["x"].attrs.get("categories", "{}")) if "x" in fields else {}
     tokens = Tokenizer.of(fields["x"].attrs) if "x" in fields else None
-    names = {"class": label, "column": columns}
+    names = {"class": layout.class_names, "column": columns}
     if tokens:
         names["token"] = [*tokens.vocabulary] or [tokens.content or tokens.name]
     names |= {f"text of column {column!r}": names for column, names in texts.items()}
