@@ -45,12 +45,20 @@ def test_help_is_given_next_to_settings(monkeypatch, capsys):
     assert "usage: lab doctor" in capsys.readouterr().out
 
 
-def test_a_mistake_shows_no_example(monkeypatch, capsys):
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["runs", "list", "--colums", "size"], "there is no --colums; did you mean: --columns"),
+        (["data", "pack", "a", "--size", "3"], "argument --size: expected 2 arguments"),
+        (["runs", "show"], "the following arguments are required: RUN"),
+    ],
+)
+def test_a_mistake_is_answered_in_one_line(monkeypatch, capsys, words, message):
+    """It was under 16 lines of usage, and named nothing near."""
     monkeypatch.chdir(PROJECT)
-    with pytest.raises(SystemExit) as ended:
-        cli.main(["runs", "cost", "--nothing"])
-    assert ended.value.code == 2
-    assert "example" not in "".join(capsys.readouterr())
+    assert cli.main(words) == 2
+    answer = f"lab: {message}. See: lab {words[0]} {words[1]} --help\n"
+    assert capsys.readouterr() == ("", answer)
 
 
 class Terminal(io.StringIO):

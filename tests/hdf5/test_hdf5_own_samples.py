@@ -241,10 +241,9 @@ def test_the_yaml_of_a_class_is_complete(own_project, tmp_path):
         assert yaml.safe_load(shown)["data"]["seed"] == 5
 
 
-def test_a_mistyped_kind_names_the_nearest(pack, tmp_path, capsys):
-    with pytest.raises(SystemExit):
+def test_a_mistyped_kind_names_the_nearest(pack, tmp_path):
+    with pytest.raises(LabError, match="did you mean: pairs"):
         pack("spectra", tmp_path / "raw", "--as", "pair")
-    assert "did you mean: pairs" in capsys.readouterr().err
     with pytest.raises(LabError, match=r"myproj\.data\.Nowhere cannot be loaded"):
         pack("spectra", tmp_path / "raw", "--as", "Nowhere")
     with pytest.raises(

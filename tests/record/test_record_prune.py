@@ -97,11 +97,10 @@ def test_whole_records_are_confirmed_by_their_number(own, capsys):
     assert not any(run.dir.exists() for run in runs)
 
 
-def test_a_negative_number_to_keep_is_refused(own, capsys):
+def test_a_negative_number_to_keep_is_refused(own):
     """N-g-keepneg."""
-    with pytest.raises(SystemExit):
+    with pytest.raises(LabError, match="expected 0 or more, got -1"):
         call(own, "runs prune", "--keep-best", "-1")
-    assert "expected 0 or more, got -1" in capsys.readouterr().err
 
 
 def test_a_run_below_which_something_is_mounted_stays(own, capsys, monkeypatch):

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 from pathlib import Path
 
 from omegaconf import DictConfig, OmegaConf
 
+from ..command_parser import CommandParser
 from ..commands import list_commands
 from ..errors import LabError
 from ..machine.own_output import refuse_to_overwrite
@@ -51,7 +51,7 @@ def completion_command(project: Project, args: list[str]) -> int:
     if args[:1] == ["query"]:  # typed by the scripts
         print("\n".join(candidates(project, "".join(args[1:]))))
         return 0
-    parser = argparse.ArgumentParser(
+    parser = CommandParser(
         prog="lab completion",
         description="Writes the shell's completion of commands, trials, groups and keys to a file.",
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import pydoc
 import re
 from dataclasses import dataclass
@@ -10,6 +9,7 @@ from pathlib import Path
 
 import yaml
 
+from ..command_parser import CommandParser
 from ..errors import LabError, nearest
 from ..project import LIBRARY, Project
 
@@ -21,7 +21,7 @@ SHOWN_LETTERS = 90  # of a line
 
 def docs_command(project: Project | None, args: list[str]) -> None:
     """`lab docs`."""
-    parser = argparse.ArgumentParser(
+    parser = CommandParser(
         prog="lab docs",
         description="Shows a page of the documentation; without PAGE, lists them by theme. "
         "A word that is no page is searched in all of them.",

@@ -6,7 +6,6 @@ leaves checks out once: SKIP=imports git commit
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import io
 import os
@@ -19,6 +18,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+from ..command_parser import CommandParser
 from ..config.gone_trials import PAGE, gone_trials
 from ..machine.git import Git
 from ..machine.secrets import find_tokens_in_file, known_secrets
@@ -273,7 +273,7 @@ CHECKS: dict[str, Callable[[list[str]], int]] = {
 
 def hooks_command(project: Project, args: list[str]) -> int:
     """Runs the checks; 1 when one of them refuses a file, else 0."""
-    parser = argparse.ArgumentParser(
+    parser = CommandParser(
         prog="lab hooks", description="The checks of a commit; without FILE, of all files."
     )
     parser.add_argument("--skip", action="append", default=[], choices=CHECKS, metavar="CHECK")

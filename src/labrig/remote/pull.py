@@ -12,6 +12,7 @@ import tarfile
 from pathlib import Path
 from typing import IO
 
+from ..command_parser import CommandParser
 from ..errors import Failed, LabError
 from ..machine.disk_errors import explain_disk_error
 from ..machine.terminal import printable
@@ -30,7 +31,7 @@ MAX_PADDING_BYTES = 1 << 20  # after the end of a tar archive
 
 def pull_command(project: Project, args: list[str]) -> None:
     """Fetches the runs that have ended, and says of the others how they are."""
-    parser = argparse.ArgumentParser(
+    parser = CommandParser(
         prog="lab runs pull",
         description="Fetches the records of runs that were sent with on=HOST and have ended.",
     )

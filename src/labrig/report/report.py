@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 
 from ..cluster.watch.job_states import job_state_of
+from ..command_parser import CommandParser
 from ..errors import LabError
 from ..machine.counted import counted
 from ..machine.own_output import refuse_to_overwrite
@@ -56,7 +57,7 @@ def report_command(project: Project, args: list[str]) -> None:
 
 
 def report_parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = CommandParser(
         prog="lab report",
         description="Writes one page of trials, runs, curves and cost. It needs no network and no "
         f"other file, so it can be mailed. {FILTERS}",

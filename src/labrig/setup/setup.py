@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import shutil
 from contextlib import suppress
 from pathlib import Path
 
+from ..command_parser import CommandParser
 from ..config.editor_schema import write_schema
 from ..errors import LabError
 from ..machine.caches import cache_variables
@@ -28,7 +28,7 @@ TARGETS = ("setup", "add", "kernel", "packages")
 
 
 def setup_command(project: Project, args: list[str]) -> None:
-    parser = argparse.ArgumentParser(
+    parser = CommandParser(
         prog="lab setup", description="What `make setup` does once labrig is in the environment."
     )
     parser.add_argument(

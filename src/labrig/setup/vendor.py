@@ -6,7 +6,6 @@ pyproject.toml names.
 
 from __future__ import annotations
 
-import argparse
 import shutil
 import subprocess
 import sys
@@ -14,6 +13,7 @@ import tempfile
 import tomllib
 from pathlib import Path
 
+from ..command_parser import CommandParser
 from ..errors import Failed, LabError
 from ..machine.counted import counted
 from ..project import LIBRARY, PYPROJECT, VENDORED, Project, installed_library
@@ -28,7 +28,7 @@ ALL = "all"
 
 
 def vendor_command(project: Project, args: list[str]) -> None:
-    parser = argparse.ArgumentParser(
+    parser = CommandParser(
         prog="lab vendor",
         description=f"Keeps the wheel of labrig in {FOLDER}/, from which `make setup` installs it.",
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import random
@@ -15,6 +14,7 @@ from typing import Any
 
 from optuna.trial import TrialState
 
+from ..command_parser import CommandParser
 from ..errors import LabError, require_package
 from ..machine.counted import counted
 from ..machine.own_output import PICTURE_FACTS, is_marked, refuse_to_overwrite
@@ -32,7 +32,7 @@ BAR_WIDTH = 30  # columns
 
 def show_command(project: Project, args: list[str]) -> int:
     """`lab sweep show`."""
-    parser = argparse.ArgumentParser(
+    parser = CommandParser(
         prog="lab sweep show",
         description="How far a sweep is, its best points, which settings matter, what it cost.",
     )

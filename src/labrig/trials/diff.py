@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import argparse
 from typing import Any
 
+from ..command_parser import CommandParser
 from ..config.trial_names import trial_names
 from ..errors import LabError, nearest
 from ..machine.git import Git
@@ -23,7 +23,7 @@ def diff_command(project: Project, args: list[str]) -> int:
 
     Returns: 1 when the trials differ, else 0.
     """
-    parser = argparse.ArgumentParser(
+    parser = CommandParser(
         prog="lab trials diff",
         description="Composed settings of two trials side by side, and their code as git compares it; of "
         "one: with its parent. Exit code 1 when they differ.",

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import shutil
 from pathlib import Path
 
+from ..command_parser import CommandParser
 from ..config.gone_trials import PAGE
 from ..config.trial_names import trial_names
 from ..errors import LabError, nearest
@@ -24,7 +24,7 @@ HASH_CHARACTERS = 12
 
 
 def drop_command(project: Project, args: list[str]) -> int:
-    parser = argparse.ArgumentParser(
+    parser = CommandParser(
         prog="lab trials drop",
         description="Removes a trial's directory in one commit, with a line in TRIALS.md: the last "
         "commit, the best number, the reason. Its runs stay.",

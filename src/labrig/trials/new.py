@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import keyword
 import os
 import shlex
@@ -11,6 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from ..command_parser import CommandParser
 from ..config.trial_names import TRIAL_NAME, trial_names
 from ..errors import LabError, nearest
 from ..project import Project
@@ -26,7 +26,7 @@ def new_command(project: Project, args: list[str]) -> int:
 
     Returns: 0, or 1 when the trial is made and does not pass its check.
     """
-    parser = argparse.ArgumentParser(
+    parser = CommandParser(
         prog="lab trials new",
         description="Copies the code and settings of a trial under a new name. Trains one batch of it.",
     )

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import re
 from pathlib import Path
 
+from ..command_parser import CommandParser
 from ..config.gone_trials import PAGE, current_names
 from ..config.trial_names import trial_names
 from ..errors import LabError, nearest
@@ -20,7 +20,7 @@ from .readme import with_parent
 
 
 def rename_command(project: Project, args: list[str]) -> int:
-    parser = argparse.ArgumentParser(
+    parser = CommandParser(
         prog="lab trials rename",
         description="Gives a trial another name, also in the files of trials/ and conf/ that name it. "
         "TRIALS.md notes it, so that its runs are listed under the new name.",

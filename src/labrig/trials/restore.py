@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 
+from ..command_parser import CommandParser
 from ..config.gone_trials import PAGE
 from ..errors import Failed, LabError, nearest
 from ..project import Project
@@ -15,7 +15,7 @@ from .page import read_gone, remove_lines
 
 
 def restore_command(project: Project, args: list[str]) -> int:
-    parser = argparse.ArgumentParser(
+    parser = CommandParser(
         prog="lab trials restore",
         description="Brings back a trial that was dropped, in one commit, and takes its line out of "
         "TRIALS.md. One that was deleted by hand, too.",

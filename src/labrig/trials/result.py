@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
 from dataclasses import dataclass
 
+from ..command_parser import CommandParser
 from ..config.trial_names import trial_names
 from ..errors import LabError, nearest
 from ..machine.counted import counted
@@ -64,7 +64,7 @@ class Line:
 
 def result_command(project: Project, args: list[str]) -> int:
     """`lab trials result`."""
-    parser = argparse.ArgumentParser(
+    parser = CommandParser(
         prog="lab trials result",
         description="Writes the numbers table of a trial's README from its finished runs: mean ± "
         "deviation over seeds, number of seeds, commit, GPU-hours; a line for each combination of "

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import shutil
 from collections import Counter
@@ -10,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
 from ..cluster.watch.job_states import job_state_of
+from ..command_parser import CommandParser
 from ..config.trial_names import trial_names
 from ..machine.terminal import printable
 from ..machine.text_formats import ellipsis, format_age, format_deviation
@@ -179,7 +179,7 @@ DESCRIPTION = (
 
 
 def tree_command(project: Project, args: list[str]) -> int:
-    parser = argparse.ArgumentParser(prog="lab trials tree", description=DESCRIPTION)
+    parser = CommandParser(prog="lab trials tree", description=DESCRIPTION)
     parser.add_argument(
         "--metric",
         help="for all trials: val/acc, val/fid:min (default: checkpoint.monitor of each trial's "

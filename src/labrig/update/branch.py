@@ -7,12 +7,12 @@ and the text of the change request.
 
 from __future__ import annotations
 
-import argparse
 import os
 import re
 import subprocess
 from pathlib import Path
 
+from ..command_parser import CommandParser
 from ..errors import Failed
 from ..project import Project
 from .origin import is_address
@@ -30,7 +30,7 @@ BY_HAND = "git switch -c update && copier update --defaults"
 
 
 def update_branch_command(project: Project, args: list[str]) -> None:
-    argparse.ArgumentParser(
+    CommandParser(
         prog="lab update-branch",
         description="Makes the branch template-update with the template's newest release.",
     ).parse_args(args)

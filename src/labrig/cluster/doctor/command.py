@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import textwrap
 import time
 from collections.abc import Callable
 from pathlib import Path
 
+from ...command_parser import CommandParser
 from ...errors import Failed
 from ...project import Project
 from ...record.read.status import status_of
@@ -27,7 +27,7 @@ def doctor_command(project: Project, args: list[str]) -> int:
     asks_for_help = "--help" in args or "-h" in args
     if "--nodes" in args and not asks_for_help:
         return examine_nodes(project, [word for word in args if word != "--nodes"])
-    parser = argparse.ArgumentParser(prog="lab doctor", description=__doc__)
+    parser = CommandParser(prog="lab doctor", description=__doc__)
     parser.add_argument(
         "--nodes",
         action="store_true",

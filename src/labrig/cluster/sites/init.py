@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import re
 import shutil
@@ -12,6 +11,7 @@ from typing import Any
 
 import yaml
 
+from ...command_parser import CommandParser
 from ...errors import Failed, LabError, Refused
 from ...machine.network import INTERNET, is_reachable
 from ...project import Project
@@ -30,7 +30,7 @@ ANSWERED = ("queues", "gpu", "job", "internet.login")
 
 def init_command(project: Project, args: list[str]) -> None:
     """Writes conf/site/NAME.yaml in the project from what the cluster answers."""
-    parser = argparse.ArgumentParser(
+    parser = CommandParser(
         prog="lab site init", description="Asks this cluster, drafts conf/site/NAME.yaml."
     )
     default = default_name()

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import argparse
 from pathlib import Path
 
+from ...command_parser import CommandParser
 from ...errors import LabError
 from ...machine.text_table import TextColumn, text_table
 from ...project import Project, shown_path
@@ -14,7 +14,7 @@ from .verified import describe_trust, is_experimental, verification_of
 
 
 def show_command(project: Project, args: list[str]) -> None:
-    parser = argparse.ArgumentParser(
+    parser = CommandParser(
         prog="lab site show", description="A site's profile; without NAME, all sites."
     )
     parser.add_argument("name", nargs="?")

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import argparse
-
+from ...command_parser import CommandParser
 from ...errors import Failed, LabError
 from ...project import Project
 from ...providers import provided
@@ -23,7 +22,7 @@ from .waiting_here import cancel_waiting
 
 def runs_to_cancel(args: list[str]) -> list[str]:
     """What was typed after `lab cancel`."""
-    parser = argparse.ArgumentParser(
+    parser = CommandParser(
         prog="lab cancel", description="Ends the jobs of runs; those that run save first."
     )
     parser.add_argument(

@@ -10,6 +10,7 @@ from contextlib import suppress
 from io import BufferedReader, TextIOWrapper
 from pathlib import Path
 
+from ...command_parser import CommandParser
 from ...errors import Failed, LabError
 from ...failure import shown_path
 from ...machine.stop import STACKS, STACKS_SIGNAL
@@ -63,7 +64,7 @@ def logs(
 
 def logs_options(args: list[str]) -> argparse.Namespace:
     """What was typed after `lab logs`."""
-    parser = argparse.ArgumentParser(prog="lab logs", description="What a run's job printed.")
+    parser = CommandParser(prog="lab logs", description="What a run's job printed.")
     parser.add_argument("run", help="an id or its beginning, a tag, @last")
     parser.add_argument(
         "-f", "--follow", action="store_true", help="keep printing until the run's job has ended"

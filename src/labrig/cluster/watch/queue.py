@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -11,6 +10,7 @@ from itertools import islice, pairwise
 from pathlib import Path
 from statistics import median
 
+from ...command_parser import CommandParser
 from ...machine.terminal import printable
 from ...machine.text_formats import HOUR_S, format_clock
 from ...machine.text_table import TextColumn, text_table
@@ -207,7 +207,7 @@ def standstill(run_dir: Path, running_s: float) -> str:
 
 def watches(args: list[str]) -> bool:
     """Whether --watch was typed after `lab queue`."""
-    parser = argparse.ArgumentParser(
+    parser = CommandParser(
         prog="lab queue",
         description="Your jobs: run, state, for how long, GPU-hours. Then those of the last day"
         " that something else than their program ended. Runs that wait here, as you may not queue"

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import argparse
 import platform
 import sys
 from collections.abc import Iterator
 
+from ...command_parser import CommandParser
 from ...errors import LabError
 from ...machine.secrets import hide_tokens
 from ...machine.terminal import printable
@@ -31,7 +31,7 @@ N_LOG_LINES = 30
 
 
 def support_command(project: Project, args: list[str]) -> None:
-    parser = argparse.ArgumentParser(prog="lab support", description=DESCRIPTION)
+    parser = CommandParser(prog="lab support", description=DESCRIPTION)
     parser.add_argument("run", metavar="RUN", help=RUN_HELP)
     run = find_run(run_roots(project), parser.parse_args(args).run)
     for title, text in support_parts(project, run):

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import argparse
 import subprocess
 
+from ...command_parser import CommandParser
 from ...errors import Failed, LabError
 from ...project import Project
 from ...record.files.schema import Job
@@ -74,7 +74,7 @@ def host_of(run: Run) -> str:
 
 def top_command(project: Project, args: list[str]) -> int:
     """`lab top`; 1 where there is no GPU."""
-    parser = argparse.ArgumentParser(
+    parser = CommandParser(
         prog="lab top",
         description="Who uses which GPU of this machine: run, share of the time in which a kernel "
         "ran, memory, power, age. With RUN: of the nodes on which its job runs.",

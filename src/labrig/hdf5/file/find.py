@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ...command_parser import CommandParser
 from ...config.check_target import absolute_target, is_a
 from ...errors import LabError, nearest
 from ...project import Project, read_yaml, resolve_paths, this_project
@@ -229,7 +230,7 @@ def _resolve_search(search: Sequence[str | Path]) -> list[Path]:
 
 def parser_for_one_file(command: str, description: str) -> argparse.ArgumentParser:
     """The parser of `lab data COMMAND NAME`."""
-    parser = argparse.ArgumentParser(f"lab data {command}", description=description)
+    parser = CommandParser(f"lab data {command}", description=description)
     parser.add_argument(
         "name", help="a file of conf/data without .yaml, a trial with data, or a data file"
     )

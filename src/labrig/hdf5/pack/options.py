@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ...command_parser import CommandParser
 from ...errors import LabError, nearest, require_package
 from ..file.errors import DataFileError
 from ..file.groups import KnownGroups
@@ -214,7 +215,7 @@ def name_to_append_to(args: list[str]) -> str:
 
 def _parser(command: str) -> argparse.ArgumentParser:
     description = DESCRIPTION if command == "pack" else DESCRIPTION_OF_APPEND
-    parser = argparse.ArgumentParser(f"lab data {command}", description=description)
+    parser = CommandParser(f"lab data {command}", description=description)
     kinds = ", ".join([*KINDS, *packers()])
 
     def add(name: str, to: Any = parser, **how: Any) -> None:

@@ -1,6 +1,5 @@
 """`lab data recover`: makes the data file of a run again, with the code that the run recorded."""
 
-import argparse
 import os
 import shlex
 import subprocess
@@ -10,6 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from ... import env
+from ...command_parser import CommandParser
 from ...errors import Failed, LabError, NotComparable
 from ...project import Project
 from ...record.files.forms import RelativePath, problem_in
@@ -38,7 +38,7 @@ PACK = ["lab", "data", "pack"]
 
 def recover_command(project: Project, args: list[str]) -> None:
     """Makes the data of a run again and compares them with the record, unless they are there."""
-    parser = argparse.ArgumentParser(
+    parser = CommandParser(
         "lab data recover",
         description="Makes the data file of RUN again, with the code that RUN recorded, from the raw "
         "data as they are now; checks its hash.",

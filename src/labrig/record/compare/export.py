@@ -9,6 +9,7 @@ import re
 import statistics
 from pathlib import Path
 
+from ...command_parser import CommandParser
 from ...errors import LabError
 from ...machine.cells import comment_text, spreadsheet_cell
 from ...machine.counted import counted
@@ -67,7 +68,7 @@ def export_command(project: Project, args: list[str]) -> None:
 
 
 def export_parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="lab runs export", description=f"{DESCRIPTION} {FILTERS}")
+    parser = CommandParser(prog="lab runs export", description=f"{DESCRIPTION} {FILTERS}")
     parser.add_argument(
         "where", nargs="*", metavar="FILTER", help="which runs, for example: tag=paper trial=wide"
     )

@@ -11,6 +11,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from ...command_parser import CommandParser
 from ...errors import LabError, nearest
 from ...machine.counted import counted
 from ...machine.own_output import refuse_to_overwrite
@@ -92,7 +93,7 @@ def plot_command(project: Project, args: list[str]) -> None:
 
 
 def plot_parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="lab runs plot", description=f"{DESCRIPTION} {FILTERS}")
+    parser = CommandParser(prog="lab runs plot", description=f"{DESCRIPTION} {FILTERS}")
     parser.add_argument(
         "what", metavar="RUN|FILTER", nargs="+", help=f"trial=wide,deep; or {RUN_HELP}"
     )

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from typing import Any
 
+from ...command_parser import CommandParser
 from ...errors import LabError, require_package
 from ...machine.counted import counted
 from ...machine.terminal import printable
@@ -165,7 +166,7 @@ def format_by_data(table: Table) -> list[str]:
 
 
 def table_parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="lab runs table", description=f"{DESCRIPTION} {FILTERS}")
+    parser = CommandParser(prog="lab runs table", description=f"{DESCRIPTION} {FILTERS}")
     parser.add_argument(
         "where", nargs="*", metavar="FILTER", help="which runs, for example: trial=wide since=7d"
     )

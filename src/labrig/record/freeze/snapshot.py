@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import stat
@@ -10,6 +9,7 @@ import tempfile
 import time
 from pathlib import Path
 
+from ...command_parser import CommandParser
 from ...errors import Refused
 from ...machine.secrets import (
     find_tokens,
@@ -41,9 +41,7 @@ PRINTED = ("commit", "tree", "ref", "dirty", "skipped", "submodules")  # by --js
 
 
 def snapshot_command(project: Project, args: list[str]) -> None:
-    parser = argparse.ArgumentParser(
-        prog="lab snapshot", description="Freezes the working tree as a commit."
-    )
+    parser = CommandParser(prog="lab snapshot", description="Freezes the working tree as a commit.")
     parser.add_argument(
         "--repo", type=Path, default=project.root, help="another repository than the project's"
     )

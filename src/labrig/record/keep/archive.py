@@ -15,6 +15,7 @@ from pathlib import Path
 
 from tqdm import tqdm
 
+from ...command_parser import CommandParser
 from ...env import FROZEN_LIBRARY
 from ...errors import LabError
 from ...machine.counted import counted
@@ -105,9 +106,7 @@ def archive_command(project: Project, args: list[str]) -> None:
 
 
 def archive_parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="lab runs archive", description=f"{DESCRIPTION} {FILTERS}"
-    )
+    parser = CommandParser(prog="lab runs archive", description=f"{DESCRIPTION} {FILTERS}")
     parser.add_argument(
         "where", nargs="+", metavar="FILTER", help="which runs, for example: tag=paper"
     )

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from ...command_parser import CommandParser
 from ...errors import LabError, Refused
 from ...machine.counted import counted
 from ...machine.disk import mounts_below
@@ -135,7 +136,7 @@ def mounted_below(directory: Path) -> str | None:
 
 
 def prune_parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="lab runs prune", description=f"{DESCRIPTION} {FILTERS}")
+    parser = CommandParser(prog="lab runs prune", description=f"{DESCRIPTION} {FILTERS}")
     parser.add_argument(
         "where", nargs="*", metavar="FILTER", help=f"which runs (default: {DEFAULT_FILTER})"
     )

@@ -7,6 +7,7 @@ import json
 import shutil
 import sys
 
+from ...command_parser import CommandParser
 from ...machine.terminal import printable, shows_colours
 from ...machine.text_formats import ellipsis
 from ...machine.text_table import TextColumn, text_table
@@ -142,7 +143,7 @@ def keys_of_interest(filters: list[Filter], sorted_by: str | None) -> list[str]:
 
 
 def list_parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = CommandParser(
         prog="lab runs list",
         description="Lists runs, newest first, with the settings that differ between them. "
         + FILTERS,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import re
 from collections import defaultdict
 from collections.abc import Callable, Sequence
@@ -10,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ...command_parser import CommandParser
 from ...errors import LabError, nearest
 from ...machine.counted import counted
 from ...machine.terminal import printable
@@ -150,7 +150,7 @@ GROUPINGS: dict[str, Callable[[Row], str]] = {
 
 
 def cost_command(project: Project, args: list[str]) -> None:
-    parser = argparse.ArgumentParser(
+    parser = CommandParser(
         prog="lab runs cost",
         description="Hours, GPU-hours and energy of all runs, failed ones too; money and CO2 with "
         f"the prices in {prices_file()}.",

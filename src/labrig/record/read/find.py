@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from ...command_parser import CommandParser
 from ...errors import LabError, nearest
 from ...machine.counted import counted
 from ...machine.terminal import printable
@@ -272,6 +273,6 @@ def run_of_version(roots: Sequence[Path], name: str, run_ids: Iterable[str]) -> 
 
 def run_parser(command: str, description: str) -> argparse.ArgumentParser:
     """The parser of a command whose first word names a run; `find_run` takes it."""
-    parser = argparse.ArgumentParser(prog=f"lab runs {command}", description=description)
+    parser = CommandParser(prog=f"lab runs {command}", description=description)
     parser.add_argument("run", metavar="RUN", help=RUN_HELP)
     return parser

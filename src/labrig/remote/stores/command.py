@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import re
@@ -13,6 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
 
+from ...command_parser import CommandParser
 from ...config.targets import signature_of
 from ...errors import Failed, LabError, Refused
 from ...hdf5.file.errors import DataFileError
@@ -66,7 +66,7 @@ def open_store(project: Project, place: str) -> Iterator[Store]:
 
 def push_command(project: Project, args: list[str]) -> None:
     """Copies the files of a data set to a place of the group, and notes the place in its YAML."""
-    parser = argparse.ArgumentParser(
+    parser = CommandParser(
         "lab data push",
         description="Copies the files of a data set to a place of the group, each under the hash of "
         "its content, unless it is there. A push that was cut goes on where it was.",
@@ -212,7 +212,7 @@ def stored_in(section: dict[str, Any], name: str) -> StoredData:
 
 def pull_command(project: Project, args: list[str]) -> None:
     """Fetches the files of a data set, or those that a run read, and checks every byte."""
-    parser = argparse.ArgumentParser(
+    parser = CommandParser(
         "lab data pull",
         description="Fetches the files of a data set that was pushed, or those that a run read. A "
         "pull that was cut goes on where it was.",
@@ -380,7 +380,7 @@ def fetch(store: Store, found: StoredFile, target: Path, opened: ExitStack) -> P
 
 def list_command(project: Project, args: list[str]) -> None:
     """Prints the data sets of the project, and where they are; or the files of a place."""
-    parser = argparse.ArgumentParser(
+    parser = CommandParser(
         "lab data list",
         description="The data sets of the project, and where their files are; or what a place holds.",
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import shutil
 import subprocess
@@ -10,6 +9,7 @@ import sys
 import time
 from pathlib import Path
 
+from ...command_parser import CommandParser
 from ...config.recorded import read_recorded
 from ...config.resolve import load_variables, resolve
 from ...errors import LabError, require_package
@@ -170,7 +170,7 @@ def all_run_dirs(project: Project) -> list[Path]:
 def sync_command(project: Project, args: list[str]) -> int:
     """Uploads to W&B and MLflow."""
     description = "Uploads to W&B and MLflow the runs that have ended and were not uploaded before."
-    parser = argparse.ArgumentParser(prog="lab sync", description=description)
+    parser = CommandParser(prog="lab sync", description=description)
     how = parser.add_mutually_exclusive_group()
     how.add_argument("--dry-run", action="store_true", help="only list what would be uploaded")
     how.add_argument(

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ...command_parser import CommandParser
 from ...errors import Failed, LabError, NotComparable, require_package
 from ...hdf5.file.checksum import fingerprint
 from ...hdf5.file.joined import read_layouts
@@ -76,7 +77,7 @@ def compare_command(project: Project, args: list[str]) -> None:
 
 
 def parse_arguments(args: list[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
+    parser = CommandParser(
         prog="lab runs compare",
         description=f"The {CONFIDENCE * 100:.0f} %% interval of a metric over the samples of one test "
         "set, by bootstrap, and for two runs that of their difference; where each sample is right or "

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import argparse
 from pathlib import Path
 
+from ...command_parser import CommandParser
 from ...errors import LabError
 from ...machine.terminal import printable, printable_lines
 from ...project import Project
@@ -17,7 +17,7 @@ from .script import adopt_script
 
 def adopt_command(project: Project, args: list[str]) -> int:
     """`lab adopt`."""
-    parser = argparse.ArgumentParser(
+    parser = CommandParser(
         prog="lab adopt",
         description="Brings code into this project that was written elsewhere: a repository of the "
         "lightning-hydra-template family, or a script. Reads it without running it, overwrites "

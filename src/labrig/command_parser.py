@@ -1,0 +1,20 @@
+"""The parser of what is typed behind a command."""
+
+import argparse
+from typing import NoReturn
+
+from .errors import LabError, nearest
+
+UNKNOWN = "unrecognized arguments: "  # as argparse says it
+
+
+class CommandParser(argparse.ArgumentParser):
+    """An ArgumentParser that answers a mistake in a line, with the option that was meant."""
+
+    def error(self, message: str) -> NoReturn:
+        """Raises LabError."""
+        if message.startswith(UNKNOWN):
+            words = message.removeprefix(UNKNOWN)
+            options = [name for action in self._actions for name in action.option_strings]
+            message = f"there is no {words}{nearest(words.split()[0], options)}"
+        raise LabError(f"{message}. See: {self.prog} --help")
