@@ -19,9 +19,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from labrig.cluster.doctor.template import changed_files
 from labrig.errors import Failed
 from labrig.update.origin import is_address
-from labrig.update.rendering import changed_files
 from packaging.version import InvalidVersion, Version
 from release.repository import ReleaseError, Repository, run_git
 

@@ -161,7 +161,7 @@ MUTATIONS = [
     Mutation(
         145,
         "tpe is a random search",
-        "src/labrig/sweep/samplers.py",
+        "src/labrig/sweep/journal.py",
         'if name == "tpe":',
         'if name == "none":',
         "tests/sweep/test_search_samplers.py::test_the_name_of_a_sampler_is_its_algorithm",

@@ -14,9 +14,15 @@ from labrig.bench.forecast import (
     print_forecast,
     require_comparable_device,
 )
-from labrig.bench.peaks import peak_tflops
-from labrig.bench.result import BenchResult, Measurement, MemoryBytes, Spread, StageTimes
-from labrig.bench.verdict import list_findings
+from labrig.bench.report import list_findings
+from labrig.bench.result import (
+    BenchResult,
+    Measurement,
+    MemoryBytes,
+    Spread,
+    StageTimes,
+    peak_tflops,
+)
 from labrig.errors import LabError
 from omegaconf import OmegaConf
 

@@ -4,7 +4,7 @@
 import pytest
 import torch
 from in_process import composed
-from labrig.bench.peaks import peak_tflops
+from labrig.bench.result import peak_tflops
 from labrig.cluster.doctor.checks import tensor_cores
 from labrig.errors import LabError
 from labrig.training.parts.settings import auto_precision, no_gpu_message, resolve_settings

@@ -12,7 +12,8 @@ from labrig.cluster.submit import (
     shell,
     submit,
 )
-from labrig.config import defaults_list, trial_nodes
+from labrig.config import defaults_list
+from labrig.config import hydra_loader as trial_nodes
 from labrig.config.check_target import check_target
 from labrig.errors import Failed, LabError, Refused
 from omegaconf import OmegaConf

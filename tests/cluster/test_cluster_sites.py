@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 from job_scripts import ANN, SITES, job_request, job_script, job_settings, request_of
-from labrig.cluster.schedulers.formats import parse_seconds
+from labrig.cluster.schedulers.site_draft import parse_seconds
 from labrig.cluster.sites.rules import build_request
 from labrig.cluster.sites.site import OPTION_NAMES, Site, check_profile, load_site, site_of_host
 from labrig.errors import LabError

@@ -27,8 +27,8 @@ from labrig.cluster.schedulers.gpu_lease import (
 from labrig.cluster.schedulers.job_array import link_array_logs
 from labrig.cluster.schedulers.local import Local
 from labrig.cluster.schedulers.request import JobRequest
-from labrig.cluster.watch import top_in_job
-from labrig.cluster.watch import top_in_job as top_command
+from labrig.cluster.watch import top as top_command
+from labrig.cluster.watch import top as top_in_job
 from labrig.errors import LabError, Refused
 from labrig.machine.gpu import Gpu, gpus
 from labrig.project import say_once

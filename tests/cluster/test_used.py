@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from labrig import env
 from labrig.cluster.job.used import NodeUse
-from labrig.cluster.schedulers.formats import parse_megabytes, parse_seconds
+from labrig.cluster.schedulers.site_draft import parse_megabytes, parse_seconds
 from labrig.machine import job_use, memory
 from labrig.machine.job_use import cgroup_cpu_s, cgroup_peak_bytes, processes_with, use_of_job
 from labrig.record.read.attempt_files import AttemptFiles

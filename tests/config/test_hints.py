@@ -2,8 +2,8 @@
 
 import pytest
 from labrig.config.gone_trials import what_became_of
+from labrig.config.hydra_loader import yaml_errors
 from labrig.config.recorded import with_changes
-from labrig.config.trial_nodes import yaml_errors
 from labrig.errors import LabError, nearest
 from labrig.project import read_yaml
 from omegaconf import OmegaConf

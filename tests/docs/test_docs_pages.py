@@ -5,7 +5,7 @@ import sys
 from types import SimpleNamespace
 
 import pytest
-from labrig.bench.peaks import PEAKS
+from labrig.bench.result import PEAKS
 from labrig.record.compare.seed_statistics import student_quantile
 from labrig.record.list.cost import list_prices
 from projects import LIBRARY, PROJECT, ROOT

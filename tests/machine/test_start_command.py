@@ -3,7 +3,7 @@
 import signal
 
 import pytest
-from labrig.cluster.job.command import start_command
+from labrig.cluster.job.command_attempt import start_command
 
 
 @pytest.mark.parametrize("name", ["USR1", "USR2"])

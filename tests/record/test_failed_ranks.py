@@ -4,7 +4,8 @@ import platform
 
 import pytest
 from labrig.machine.ranks import rank_of_process
-from labrig.record.write import failed_ranks, nodes
+from labrig.record.write import attempt as nodes
+from labrig.record.write import failed_ranks
 from labrig.record.write.attempt import describe_exception
 from labrig.record.write.begin import begin_attempt
 from labrig.record.write.failed_ranks import first_reason, note_failure

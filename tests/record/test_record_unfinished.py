@@ -6,9 +6,8 @@ import pytest
 from labrig.errors import Failed
 from labrig.record.files.metrics_file import MetricsLog
 from labrig.record.read.run import Run
+from labrig.record.write.attempt import RowsHash, complete_record
 from labrig.record.write.begin import begin_attempt
-from labrig.record.write.complete import complete_record
-from labrig.record.write.rows import RowsHash
 from record_package import call, create, make_project, train
 
 

@@ -3,7 +3,7 @@
 import subprocess
 
 import pytest
-from labrig.remote.host_script import FOLDER, Quoted, host_script
+from labrig.remote.connection import FOLDER, Quoted, host_script
 from labrig.remote.place import LABEL, MARK, READY
 from programs import need
 

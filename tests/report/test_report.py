@@ -14,8 +14,9 @@ import pytest
 from labrig import errors
 from labrig.project import LIBRARY
 from labrig.record.write.begin import begin_attempt
-from labrig.report import curves, packing
+from labrig.report import curves
 from labrig.report import curves as clock
+from labrig.report import curves as packing
 from labrig.report import gather as run_facts
 from record_package import call, create, make_project
 from report_page import page_of, table_of

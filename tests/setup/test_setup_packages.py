@@ -20,7 +20,7 @@ from setup_projects import INDEX_ONLY, UV, output_of, setup, unpinned, write_sta
 
 NOWHERE = "http://127.0.0.1:1"
 SHOW_TORCH = "import torch; print(torch.__version__)"
-TELL = "from labrig.machine.torch_build import replaced_build; print(replaced_build())"
+TELL = "from labrig.training.parts.settings import replaced_build; print(replaced_build())"
 
 
 @pytest.fixture
@@ -215,7 +215,7 @@ def test_an_addition_that_fails_changes_nothing(light):
     ],
 )
 def test_the_ways_to_write_dependencies(module, tmp_path, text, result):
-    add = module("setup.add")
+    add = module("setup.requirements")
     project = Project(tmp_path, "p")
     (tmp_path / "pyproject.toml").write_text(f"[project]\nname = 'p'\n{text}other = [1]\n")
     assert add.write_requirements(project, ["b>=1"]) == ["b>=1"]

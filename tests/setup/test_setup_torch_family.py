@@ -143,7 +143,7 @@ def test_a_package_without_a_name_is_asked_for(light):
 
 
 def test_the_wheel_that_fits_is_chosen_by_what_it_asks_for(module, monkeypatch, tmp_path):
-    family_module = module("setup.torch_family")
+    family_module = module("setup.torch_build")
     build = module("setup.torch_build")
     monkeypatch.setattr(build, "WHEELS", [str(tmp_path)])
     write_stand_in(tmp_path, "0.28.0+cpu", "torchvision", ["numpy", "torch (==2.13.0)"])

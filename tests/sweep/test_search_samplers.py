@@ -6,7 +6,7 @@ import pytest
 from labrig.errors import LabError
 from labrig.sweep.begin import grid_of
 from labrig.sweep.definition import SweepDefinition, check_definition
-from labrig.sweep.samplers import sampler_of
+from labrig.sweep.journal import sampler_of
 from labrig.sweep.space import parse_setting
 from optuna import samplers
 from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution

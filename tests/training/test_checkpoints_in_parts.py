@@ -14,8 +14,12 @@ import pytest
 import torch
 from labrig.errors import LabError
 from labrig.record.files.atomic import sha256
-from labrig.record.files.checkpoint_files import link_or_copy, put_back, take_place
-from labrig.record.files.checkpoint_metadata import metadata_problem
+from labrig.record.files.checkpoint_files import (
+    link_or_copy,
+    metadata_problem,
+    put_back,
+    take_place,
+)
 from labrig.record.read.directory_weights import WEIGHTS, read_weights, read_whole
 from labrig.record.reproduce.weight_tensors import read_whole_weights
 from labrig.training.checkpoints.resume_point import damage_of, whole_checkpoint

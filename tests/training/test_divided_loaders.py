@@ -5,7 +5,7 @@ import json
 import pytest
 import torch
 from labrig.data import H5Dataset, read_layout
-from labrig.training.parts.divided_loaders import SampleShare, SharedBatches
+from labrig.training.lightning_internals_evaluation import SampleShare, SharedBatches
 from projects import call
 from torch.utils.data import RandomSampler, SequentialSampler, WeightedRandomSampler
 from trainings import SHORT, add_trial, last

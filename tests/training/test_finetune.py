@@ -12,8 +12,8 @@ import pytest
 import torch
 from labrig.errors import LabError
 from labrig.record.reproduce import weight_tensors
-from labrig.training.parts import leave_out
-from labrig.training.parts.leave_out import LeaveOutInitial
+from labrig.training.parts import initialise as leave_out
+from labrig.training.parts.initialise import LeaveOutInitial
 from omegaconf import OmegaConf
 from projects import ROOT, call, copy_project, environment_of, equip
 from record_package import make_project

@@ -4,7 +4,7 @@ import pytest
 import torch
 from in_process import BASELINE, composed, learn
 from labrig.errors import LabError
-from labrig.training.parts.float8 import is_convertible, require_float8_gpu, use_float8
+from labrig.training.parts.accelerate import is_convertible, require_float8_gpu, use_float8
 from torch import nn
 
 

@@ -25,7 +25,7 @@ from labrig.training.parts.build import build_task
 from labrig.training.parts.initialise import load_file
 from labrig.training.parts.lazy_layers import n_parameters_of, sized_parameters
 from labrig.training.parts.settings import resolve_settings
-from labrig.training.watch.first_lines import describe_network
+from labrig.training.watch.progress import describe_network
 from omegaconf import OmegaConf
 
 LAZY = "model._target_=foreign_tasks.LazyNet"

@@ -6,7 +6,7 @@ import lightning.pytorch as L
 import pytest
 import torch
 from attempts import Net, attempt
-from labrig.record.read.metric_names import main_first, split_of
+from labrig.record.read.ranking import main_first, split_of
 from projects import call
 from report_page import table_of
 from torch import nn

@@ -13,8 +13,7 @@ import torch
 from labrig import H5DataModule
 from labrig.hdf5.pack.writer import write_fields
 from labrig.record.list.curves import text_curves
-from labrig.training.pictures.confusion import Confusion
-from labrig.training.pictures.pictures import MAX_STEPS, Pictures, thin_out
+from labrig.training.pictures.pictures import MAX_STEPS, Confusion, Pictures, thin_out
 from labrig.training.pictures.samples import as_image, kind_of, samples_of
 from matplotlib.image import imread
 from projects import call

@@ -6,7 +6,7 @@ import pytest
 from hdf5_packing import packing  # noqa: F401
 from labrig.data import H5DataModule, fingerprint
 from labrig.errors import LabError
-from labrig.training.trained.same_meaning import require_same_meaning
+from labrig.training.trained.predictable import require_same_meaning
 
 HEAD = "smoker,age,outcome"
 

@@ -7,9 +7,14 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from labrig.training.watch.first_lines import describe_batch, describe_network, global_batch_line
 from labrig.training.watch.optimizer_watch import OptimizerWatch, gradient_norm
-from labrig.training.watch.progress import EpochLines, StepLines
+from labrig.training.watch.progress import (
+    EpochLines,
+    StepLines,
+    describe_batch,
+    describe_network,
+    global_batch_line,
+)
 from labrig.training.watch.standing import Standing
 from projects import call
 from trainings import SHORT, last, rows

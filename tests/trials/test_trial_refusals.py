@@ -5,11 +5,11 @@ from types import SimpleNamespace
 import pytest
 from labrig.errors import Failed, LabError
 from labrig.project import Project
-from labrig.trials import diff, drop, restore
+from labrig.trials import diff, drop
+from labrig.trials import drop as restore
 from labrig.trials.diff import require_trials
-from labrig.trials.drop import drop_trial
+from labrig.trials.drop import drop_trial, restore_trial
 from labrig.trials.rename import rename_trial
-from labrig.trials.restore import restore_trial
 from repositories import write
 
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import copier
 import pytest
+from labrig.cluster.doctor import template as rendering
+from labrig.cluster.doctor.template import changed_files
 from labrig.errors import Failed
-from labrig.update import rendering
-from labrig.update.rendering import changed_files
 from project_edits import EDITS, append, replace
 from projects import call, equip
 from releases import DELETED, FIRST, LAST, LATE_SEED, make_history, tags

@@ -7,5 +7,5 @@ COMMANDS = [
 PROVIDES = [
     ("forecast_from_bench", "forecast:forecast_from_bench"),
     ("print_forecast", "forecast:print_forecast"),
-    ("peak_tflops", "peaks:peak_tflops"),
+    ("peak_tflops", "result:peak_tflops"),
 ]

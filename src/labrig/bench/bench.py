@@ -25,11 +25,10 @@ from .bench_file import bench_path, code_that_runs, read_bench
 from .compare import compare_codes
 from .forecast import forecast_training, peak_of, require_comparable_device
 from .plot import Picture, draw
-from .report import BenchReport, report_bench
+from .report import BenchReport, list_findings, report_bench
 from .result import BenchResult
 from .run_bench import BenchRunner
 from .sweep import sweep
-from .verdict import list_findings
 
 
 def bench_command(project: Project, args: list[str]) -> None:

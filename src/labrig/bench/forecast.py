@@ -15,8 +15,7 @@ from ..errors import LabError, nearest
 from ..machine.gpu import gpus
 from ..machine.text_formats import HOUR_S, format_duration
 from .bench_file import read_bench, resolved_settings
-from .peaks import PEAKS, peak_tflops
-from .result import BenchResult, Forecast, Measurement
+from .result import PEAKS, BenchResult, Forecast, Measurement, peak_tflops
 
 READ = ("trainer", "job", "budget")  # sections that a forecast reads
 

@@ -14,7 +14,7 @@ COMMANDS = [
     ("logs", "what a run's job printed; -f follows it", "watch.logs:logs_command"),
     ("cancel", "end a run's job", "watch.cancel:cancel_command"),
     ("support", "a run as one text for a help desk's ticket", "watch.support:support_command"),
-    ("top", "who uses which GPU of this machine", "watch.top_in_job:top_command"),
+    ("top", "who uses which GPU of this machine", "watch.top:top_command"),
     ("shell", "an interactive shell on a node", "submit.shell:shell_command"),
     ("rank", "one process of a job (started by job scripts)", "job.rank:rank_command"),
     (

@@ -25,7 +25,7 @@ from .check_typed import check_all_typed, check_files
 from .defaults_list import config_files, origin_of_keys, tree_lines
 from .follow_seed import with_seed_of_data
 from .hydra_errors import hydra_errors
-from .hydra_loader import PRIMARY, project_loader, read_config
+from .hydra_loader import PRIMARY, project_loader, read_config, register_trial
 from .overrides import SOURCE, parse_overrides, typed_value
 from .program import refuse_without_effect
 from .resolve import (
@@ -38,7 +38,6 @@ from .resolve import (
 )
 from .schema import check_resolved
 from .trial_names import trial_names
-from .trial_nodes import register_trial
 
 # Sections that are empty, instead of missing or null, when no option is chosen
 MAY_BE_EMPTY = ("optimizer", "schedule", "logger", "profile", "callbacks")

@@ -13,9 +13,8 @@ from omegaconf import OmegaConf
 
 from ..errors import LabError
 from ..project import CONF, Project, shown_path
-from .hydra_loader import read_config
+from .hydra_loader import read_config, trial_file
 from .overrides import COUNTS, name_without_effect
-from .trial_nodes import trial_file
 
 
 @dataclass(frozen=True)

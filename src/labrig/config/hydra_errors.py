@@ -15,8 +15,8 @@ from omegaconf.errors import OmegaConfBaseException
 from ..errors import LabError, nearest
 from ..project import Project
 from .defaults_list import config_path, shown_path
+from .hydra_loader import yaml_errors
 from .overrides import INSTEAD
-from .trial_nodes import yaml_errors
 
 IN_CONFIG = re.compile(r"^In '?([\w/.-]+?)'?: ")
 NOT_IN_DEFAULTS = re.compile(r"Could not override '([^'@]+)")

@@ -5,14 +5,16 @@ As a program, `python -m labrig.machine.hub hf:ORG/MODEL` fetches the weights of
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 from ..errors import LabError, require_package
-from .weight_shards import INDEX, shards_of
 
+INDEX = ".safetensors.index.json"  # how its name ends
+MAX_INDEX_BYTES = 100_000_000
 SCHEME = "hf:"
 REFERENCE = re.compile(r"hf:(?P<repo>[^@:]+/[^@:]+)(?:@(?P<revision>[^:]+))?(?::(?P<file>.+))?")
 # Of weights, the first that is there; an index stands for several files.
@@ -106,6 +108,26 @@ def fetch(wanted: HubFile) -> Path:
         f"{wanted.repo} has none of {', '.join(wanted.names)} at {wanted.revision}. Name the file: "
         f"init_from={SCHEME}{wanted.repo}@{wanted.revision}:FILE"
     )
+
+
+def shards_of(index: Path) -> list[Path]:
+    """The .safetensors files that an index names, sorted."""
+    try:
+        if index.stat().st_size > MAX_INDEX_BYTES:
+            raise ValueError(f"it has more than {MAX_INDEX_BYTES:,} bytes")
+        names = set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values())
+        if not names or not all(is_plain(name) for name in names):
+            raise ValueError("its weight_map must name .safetensors files next to it")
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise LabError(
+            f"init_from: {index} is no index of .safetensors files: {error}. Copy it again"
+        ) from error
+    return [index.parent / name for name in sorted(names)]
+
+
+def is_plain(name: object) -> bool:
+    """Whether it names a .safetensors file in the same directory."""
+    return isinstance(name, str) and Path(name).name == name and name.endswith(".safetensors")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Runs commands on a host by OpenSSH's own client, all over one connection."""
+"""Runs commands on a host by OpenSSH's own client, all over one connection; its shell is in host/."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import IO
 
+from ..cluster.submit.script import JobTemplate
 from ..errors import Failed
 from .hosts import Host
 
@@ -21,6 +23,32 @@ SESSION = ("ControlMaster=no", "BatchMode=yes")  # uses the master, and asks nob
 
 MAX_OUTPUT_BYTES = 100_000_000  # of a command, whose output is kept in memory
 MARK = "lab-remote "  # begins our lines of an output: a host may print others at each login
+
+
+FOLDER = Path(__file__).parent / "host"
+
+
+class Quoted(str):
+    """Text that the shell may read as it is."""
+
+
+Value = str | int | Path | list[str]
+
+
+def host_script(name: str, /, **values: Value) -> str:
+    """A file of host/ with its names filled in.
+
+    Args:
+        values: quoted for the shell, unless they are Quoted; a list becomes its words.
+    """
+    text = (FOLDER / f"{name}.sh").read_text(encoding="utf-8")
+    return JobTemplate(text.rstrip()).substitute({key: quote(each) for key, each in values.items()})
+
+
+def quote(value: Value) -> str:
+    if isinstance(value, Quoted):
+        return value
+    return shlex.join(value) if isinstance(value, list) else shlex.quote(str(value))
 
 
 class LostConnection(Failed):

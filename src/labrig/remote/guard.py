@@ -16,7 +16,7 @@ import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
-from .host_script import host_script
+from .connection import host_script
 
 
 @dataclass(frozen=True)

@@ -24,9 +24,8 @@ from .. import env
 from ..errors import Failed
 from ..project import LABEL, Project
 from ..record.freeze.wheel import write_wheel
-from .connection import MARK, Connection
+from .connection import MARK, Connection, Quoted, host_script
 from .frozen import SentCode
-from .host_script import Quoted, host_script
 from .sent import REMOTE
 
 READY = "lab-ready.txt"  # in an environment that was made to its end

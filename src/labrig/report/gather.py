@@ -20,16 +20,14 @@ from ..record.list.columns import settings_of_interest
 from ..record.read.alike import evaluated_on, sets_in_order
 from ..record.read.fields import REPORT, fields_shown, names_shown
 from ..record.read.filters import Filter, filter_rows
-from ..record.read.metric_names import main_first
-from ..record.read.ranking import known_mode, monitors_of, settings_of
+from ..record.read.ranking import known_mode, main_first, monitors_of, settings_of
 from ..record.read.rows import read_rows, without_checks
 from ..record.read.run import run_record
 from ..record.read.settings import as_text, flat_settings, format_setting
 from ..record.read.status import COUNT_FIRST, JobStateOf
 from ..trials.readme import read_readme
 from ..trials.tree import walk_tree
-from .curves import MOST_POINTS, Curve, CurveReader, thin
-from .packing import pack_curves
+from .curves import MOST_POINTS, Curve, CurveReader, pack_curves, thin
 from .pictures import SavedPicture, find_pictures
 from .sources import RunsSource
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from ..machine.counted import counted
 from ..machine.secrets import hide_secrets
+from .curves import pack
 from .gather import PageReport
-from .packing import pack
 
 PARTS = Path(__file__).parent / "page"
 LIBRARY = ("uplot/uPlot.iife.min.js",)

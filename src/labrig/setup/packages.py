@@ -24,11 +24,14 @@ from .torch_build import (
     FAMILY,
     RECORD,
     family_requirements,
+    install_members,
     install_torch,
     installed_build,
+    others_than,
+    pins_of_family,
+    replace_others,
     say_how_large_torch_is,
 )
-from .torch_family import install_members, others_than, pins_of_family, replace_others
 
 LOCK = "uv.lock"
 PIP_LOCK = "requirements.lock"  # the same with hashes, for pip

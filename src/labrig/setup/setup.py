@@ -15,13 +15,12 @@ from ..machine.command import output_of
 from ..machine.git import Git
 from ..project import VENDORED, Project, installed_library, text_of
 from ..update.origin import update_problem
-from .add import added, typed_requirements
 from .centre import packages_of_centre
 from .environment import configured_path, lead_shell, move_to
 from .installer import index_variables, pip_command, quiet
 from .packages import install
 from .process import run, say, stop, succeeds
-from .requirements import pin_of
+from .requirements import added, pin_of, typed_requirements
 from .torch_build import chosen_build
 
 TARGETS = ("setup", "add", "kernel", "packages")

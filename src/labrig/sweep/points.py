@@ -33,8 +33,7 @@ from ..record.read.status import SILENT_S, alive, silence_s, status_of
 from ..record.write.recording import HEARTBEAT_S
 from .data import HASH_CHARACTERS, recorded_hash
 from .folder import Sweep
-from .journal import SweepLock, open_storage, open_study
-from .samplers import sampler_of
+from .journal import SweepLock, open_storage, open_study, sampler_of
 
 RUN = "run"  # user attributes of a point: its run's directory below the root of all runs
 WORKER = "worker"  # the process that works on it; None when it waits to be resumed

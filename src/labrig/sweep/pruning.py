@@ -12,7 +12,7 @@ import lightning.pytorch as L
 
 from .. import env
 from ..errors import Failed, LabError, nearest
-from ..record.read.metric_names import split_of
+from ..record.read.ranking import split_of
 from ..record.read.rows import read_rows
 
 if TYPE_CHECKING:

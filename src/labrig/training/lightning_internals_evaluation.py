@@ -8,7 +8,7 @@ the number of their samples. This file imports and replaces private names of Lig
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from copy import copy
 from typing import Any
@@ -18,16 +18,90 @@ from lightning.pytorch.overrides.distributed import _IndexBatchSamplerWrapper
 from lightning.pytorch.trainer.connectors.logger_connector.result import _ResultMetric
 from lightning.pytorch.trainer.states import RunningStage
 from torch import Tensor
-from torch.utils.data import BatchSampler, DataLoader, DistributedSampler
+from torch.utils.data import (
+    BatchSampler,
+    DataLoader,
+    DistributedSampler,
+    Sampler,
+    SequentialSampler,
+)
 
 from ..errors import LabError
 from ..hdf5.read.datamodule import data_ranks
+from ..hdf5.read.order import Order
 from ..machine.counted import counted
+from .exact.random_state import random_numbers_of
 from .lightning_internals_torch import replaced
-from .parts.divided_loaders import SampleShare, SharedBatches
 from .watch.print_line import print_line
 
 EVALUATING = (RunningStage.VALIDATING, RunningStage.TESTING, RunningStage.SANITY_CHECKING)
+
+
+class SampleShare(Sampler):
+    """The samples, or the batches, that this process takes of what the user's sampler gives.
+
+    Args:
+        sampler: of the user's DataLoader, or his own kind of batch sampler. What it draws is the same
+            on all processes.
+        seed: for what it draws, >= 0.
+        rank, world_size: of this process, and their number.
+    """
+
+    def __init__(self, sampler: Any, seed: int, rank: int, world_size: int) -> None:
+        self.sampler = sampler
+        self.seed = seed
+        self.rank = rank
+        self.world_size = world_size
+        self.epoch = 0
+
+    def set_epoch(self, epoch: int) -> None:
+        """Lightning says which epoch of the training it is."""
+        self.epoch = epoch
+
+    def of_all(self) -> Sequence[Any]:
+        """The samples of all processes, in their order."""
+        if type(self.sampler) is SequentialSampler:
+            return range(len(self.sampler))
+        with random_numbers_of((self.seed, self.epoch)):
+            return list(self.sampler)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.of_all()[self.rank :: self.world_size])
+
+    def __len__(self) -> int:
+        return len(range(self.rank, len(self.sampler), self.world_size))
+
+
+class SharedBatches(BatchSampler):
+    """Batches of a `Share`, the same number on each process: whoever waits for the others in a step
+    finds them.
+
+    The last step is divided evenly. Samples that are fewer than the processes join the step before,
+    as in a data file. With `batch_size` 1 they do not: such samples may have different shapes, so some
+    processes have a batch more.
+    """
+
+    sampler: SampleShare
+
+    def __iter__(self) -> Iterator[list[Any]]:
+        samples = self.sampler.of_all()
+        if self.batch_size == 1:
+            yield from ([sample] for sample in self.sampler)
+            return
+        for batch in self._order(len(samples)).batches(epoch=0):
+            yield [samples[i] for i in batch.indices]
+
+    def __len__(self) -> int:
+        if self.batch_size == 1:
+            return len(self.sampler)
+        return len(self._order(len(self.sampler.sampler)).starts())
+
+    def _order(self, n: int) -> Order:
+        """The steps of n samples. One process would leave out the last of them with `drop_last`."""
+        if self.drop_last:
+            n -= n % self.batch_size
+        share = self.sampler
+        return Order(n, self.batch_size, rank=share.rank, world_size=share.world_size)
 
 
 @contextmanager

@@ -13,7 +13,7 @@ COMMANDS = [
     ("trials diff", "settings of two trials side by side, and their code", "diff:diff_command"),
     ("trials result", "write the numbers table of a README", "result:result_command"),
     ("trials drop", "remove one, with a line in TRIALS.md", "drop:drop_command"),
-    ("trials restore", "bring a dropped one back", "restore:restore_command"),
+    ("trials restore", "bring a dropped one back", "drop:restore_command"),
     ("trials rename", "rename one; its runs follow", "rename:rename_command"),
 ]
 

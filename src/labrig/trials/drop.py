@@ -1,4 +1,4 @@
-"""`lab trials drop`: removes a trial, and keeps in TRIALS.md what was learnt."""
+"""`lab trials drop` and `restore`: removes a trial, keeps in TRIALS.md what was learnt, brings it back."""
 
 from __future__ import annotations
 
@@ -9,18 +9,91 @@ from pathlib import Path
 from ..command_parser import CommandParser
 from ..config.gone_trials import PAGE
 from ..config.trial_names import trial_names
-from ..errors import LabError, nearest
+from ..errors import Failed, LabError, Refused, nearest
 from ..machine.counted import counted
 from ..machine.secrets import refuse_tokens_in
 from ..project import Project
+from ..record.freeze.git import Git, GitFailed
 from ..record.read.roots import run_roots
 from ..record.read.rows import read_rows
-from .code import trial_directory, trial_path
-from .commit import commit_alone, has_in_head, last_commit_with, refuse_to_lose, users_git
+from .code import CACHES, trial_directory, trial_path
 from .numbers import number_trials
-from .page import add_dropped, read_gone, read_page, write_page
+from .page import add_dropped, read_gone, read_page, remove_lines, write_page
 
 HASH_CHARACTERS = 12
+
+
+IDENTITY = ("GIT_AUTHOR_", "GIT_COMMITTER_")  # the beginnings of variables that say who commits
+MAX_NAMED = 3  # files in a message
+
+
+def users_git(project: Project) -> Git:
+    """git in the project, with the name of the user."""
+    names = {name: value for name, value in os.environ.items() if name.startswith(IDENTITY)}
+    return Git(project.root, names)
+
+
+def commit_alone(project: Project, names: list[str], message: str) -> str:
+    """Commits some paths as they are in the work tree; other changes stay staged. No hook runs.
+
+    Args:
+        names: relative to the project.
+
+    Returns: the commit.
+    """
+    git = users_git(project)
+    existing = [name for name in names if (project.root / name).exists()]
+    try:
+        git("add", "-A", "-f", "--", *existing)
+        git("commit", "-q", "--only", "-m", message, "--", *names)
+    except GitFailed as error:
+        git.run("reset", "-q", "--", *names)
+        raise Failed(f"not committed: {error}. See: git status") from error
+    return git("rev-parse", "HEAD")
+
+
+def has_in_head(git: Git, directory: str) -> bool:
+    """Whether the last commit has a trial's directory."""
+    return bool(git.run("ls-tree", "HEAD", "--", f"{directory}/config.yaml").stdout)
+
+
+def last_commit_with(git: Git, directory: str) -> str | None:
+    """The last commit that has a trial's directory; None when none had it."""
+    if has_in_head(git, directory):
+        return git("rev-parse", "HEAD")
+    deletion = git.run(
+        "log",
+        "-1",
+        "--format=%P",
+        "--diff-filter=D",
+        "--no-renames",
+        "--",
+        f"{directory}/config.yaml",
+    )
+    parents = deletion.stdout.split()
+    return parents[0] if parents else None
+
+
+def refuse_to_lose(git: Git, directory: str) -> None:
+    """Makes sure that a commit has every file of a directory."""
+    state = git.paths("status", "--porcelain", "-z", "-uall", "--no-renames", "--", directory)
+    if state:
+        raise Refused(
+            f"{format_names([line[3:] for line in state])}: not committed, so it would be lost.\n"
+            f"Commit it first: git add -A {directory} && git commit -m 'Last state'"
+        )
+    ignored = git.paths("ls-files", "-z", "-o", "-i", "--exclude-standard", "--", directory)
+    files = [name for name in ignored if not set(CACHES) & set(name.split("/"))]
+    if files:
+        raise Refused(
+            f"{format_names(files)}: git ignores it, so it would be lost.\n"
+            "Move it away or delete it first."
+        )
+
+
+def format_names(names: list[str]) -> str:
+    shown = ", ".join(names[:MAX_NAMED])
+    return shown if len(names) <= MAX_NAMED else f"{shown} and {len(names) - MAX_NAMED} more"
 
 
 def drop_command(project: Project, args: list[str]) -> int:
@@ -101,3 +174,53 @@ def remove_directory(directory: Path) -> None:
     shutil.rmtree(directory, ignore_errors=True)
     if directory.exists():
         print(f"lab: some files could not be deleted: {os.path.relpath(directory)}")
+
+
+def restore_command(project: Project, args: list[str]) -> int:
+    parser = CommandParser(
+        prog="lab trials restore",
+        description="Brings back a trial that was dropped, in one commit, and takes its line out of "
+        "TRIALS.md. One that was deleted by hand, too.",
+    )
+    parser.add_argument("name", metavar="NAME")
+    options = parser.parse_args(args)
+    commit = restore_trial(project, options.name)
+    directory = os.path.relpath(trial_directory(project, options.name))
+    print(f"restored {directory}/ as it was in {commit[:12]}")
+    return 0
+
+
+def restore_trial(project: Project, name: str) -> str:
+    """Brings back the directory of a trial, and commits it unless the last commit has it.
+
+    Returns: the commit that it comes from.
+    """
+    directory = trial_directory(project, name)
+    if directory.exists():
+        raise LabError(
+            f"trial {name!r} is there: {os.path.relpath(directory)}. Nothing to restore."
+        )
+    path = trial_path(project, name)
+    git = users_git(project)
+    gone = read_gone(project)
+    if name in gone and gone[name].new_name:
+        raise LabError(f"trial {name!r} was renamed; it is {gone[name].new_name!r} now")
+    commit = gone[name].commit if name in gone else last_commit_with(git, path)
+    if commit is None:
+        dropped = [entry.name for entry in gone.values() if entry.commit]
+        listed = ", ".join(dropped) or "none"
+        raise LabError(f"no trial {name!r} was dropped{nearest(name, dropped)}. Dropped: {listed}")
+    if has_in_head(git, path):
+        git("restore", "--source=HEAD", "--staged", "--worktree", "--", path)
+        return git("rev-parse", "HEAD")
+    try:
+        git("restore", f"--source={commit}", "--worktree", "--", path)
+    except GitFailed as error:
+        raise Failed(
+            f"{PAGE} says that the trial was last in commit {commit}, but: {error}\n"
+            "If the commit is missing here, get it first: git fetch --all"
+        ) from error
+    remove_lines(project, name)
+    changed = [path, PAGE] if name in gone else [path]
+    commit_alone(project, changed, f"Restore trial {name}\n\nIt is as in {commit}.")
+    return commit

@@ -32,7 +32,7 @@ from ..record.files.atomic import write_file
 from ..record.files.schema import Row
 from ..record.list.columns import short_titles
 from ..record.list.cost import sum_of
-from ..record.read.metric_names import main_first, split_of
+from ..record.read.ranking import main_first, split_of
 from ..record.read.roots import run_roots
 from ..record.read.rows import read_rows
 from ..record.read.status import COUNT_FIRST

@@ -15,8 +15,7 @@ from ...errors import Failed
 from ...record.read.find import number_of_job
 from .command import Unanswered, run_scheduler_command
 from .job_state import JobState
-from .limits import Limits
-from .request import JobRequest
+from .request import JobRequest, Limits
 from .site_draft import SiteDraft
 
 Words = tuple[str, ...]

@@ -15,8 +15,8 @@ from ... import env
 from ...errors import LabError
 from ...machine.text_formats import format_hms
 from ..schedulers import scheduler_of
-from ..schedulers.formats import parse_seconds
 from ..schedulers.request import Chunks
+from ..schedulers.site_draft import parse_seconds
 from ..sections import JobSettings
 from .site import Site
 

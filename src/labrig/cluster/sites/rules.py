@@ -13,8 +13,8 @@ from ...machine.counted import counted
 from ...machine.gpu import gpus
 from ...machine.text_formats import format_hms
 from ..schedulers import scheduler_of
-from ..schedulers.formats import parse_megabytes, parse_seconds
 from ..schedulers.request import JobRequest
+from ..schedulers.site_draft import parse_megabytes, parse_seconds
 from ..sections import NO_LIMIT, JobSettings, Queue, Resource
 from .chunks import count_chunks
 from .cores import Cores, cores_of_profile, words_of_cores, words_of_memory

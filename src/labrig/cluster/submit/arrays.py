@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from ...errors import Failed, LabError
 from ...machine.counted import counted
 from ..schedulers import scheduler_of
-from ..schedulers.limits import Limit, Limits, lowest
+from ..schedulers.request import Limit, Limits, lowest
 from ..sections import NO_LIMIT
 from .after import options_of_after
 from .plan import Plan

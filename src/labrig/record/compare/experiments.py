@@ -14,7 +14,7 @@ from typing import Any
 from ...machine.counted import counted
 from ..files.schema import Row
 from ..read.filters import is_number
-from ..read.metric_names import split_of
+from ..read.ranking import split_of
 from ..read.settings import ABSENT, as_text, value_of
 from ..read.status import COUNT_FIRST
 from .code_files import NOT_RECORDED, Code, code_of_rows, code_remarks, short_commit

@@ -27,8 +27,15 @@ from ..read.filters import (
     require_keys,
     sortable,
 )
-from ..read.metric_names import SPLIT, main_first, split_of
-from ..read.ranking import known_mode, question, require_metric, settings_of
+from ..read.ranking import (
+    SPLIT,
+    known_mode,
+    main_first,
+    question,
+    require_metric,
+    settings_of,
+    split_of,
+)
 from ..read.roots import run_roots
 from ..read.rows import read_rows, without_checks
 from ..read.settings import differing_settings, format_setting, value_of

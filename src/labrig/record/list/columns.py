@@ -12,8 +12,7 @@ from ...machine.text_table import TextColumn
 from ..files.schema import Row
 from ..read.fields import LIST, names_shown
 from ..read.filters import require_keys
-from ..read.metric_names import main_first
-from ..read.ranking import monitors_of
+from ..read.ranking import main_first, monitors_of
 from ..read.settings import all_keys, differing_settings, format_setting, value_of
 
 N_FIRST_METRICS = (

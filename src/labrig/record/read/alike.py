@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from ...machine.counted import counted
 from ..files.schema import Row
-from .metric_names import split_of
+from .ranking import split_of
 from .settings import value_of
 
 

@@ -11,8 +11,7 @@ from torch.distributed.checkpoint import DefaultLoadPlanner, FileSystemReader, l
 from torch.distributed.checkpoint.metadata import TensorStorageMetadata
 
 from ...errors import LabError
-from ..files.checkpoint_files import METADATA, OTHER_WEIGHTS
-from ..files.checkpoint_metadata import metadata_problem
+from ..files.checkpoint_files import METADATA, OTHER_WEIGHTS, metadata_problem
 
 WEIGHTS = ("state_dict", "model")  # where ModelParallelStrategy and FSDPStrategy keep them
 

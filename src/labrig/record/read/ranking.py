@@ -3,12 +3,15 @@
 It is written where the metric is: `metrics: {fid: min}` in the configuration, or `checkpoint.mode` for
 `checkpoint.monitor`. It is known for a few words at the end of a name. Otherwise it is asked for, and
 never guessed: a guess that is wrong shows the worst run as the best.
+
+Of which split a metric is, its name says. Any name is a name: `test/loss`, `test_loss` and `loss` are
+shown alike.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import yaml
@@ -16,7 +19,6 @@ import yaml
 from ...errors import LabError, nearest
 from ...project import this_project
 from ..files.schema import Row
-from .metric_names import split_of
 
 MODES = ("min", "max")  # as in checkpoint.mode: the lowest value is the best, or the highest
 DEFAULT_METRIC = "val/loss"
@@ -31,6 +33,38 @@ HIGHER = frozenset(
 SILENT = frozenset(("epoch", "step", "score", "best"))
 # They may turn a name round: negative_loss, one_minus_dice, 1-acc
 TURNING = frozenset(("neg", "negative", "minus", "inv", "inverse", "inverted", "one", "1"))
+
+
+MAIN = ("val/loss", "val/acc", "test/loss", "test/acc", "train/loss")
+SPLIT = re.compile(r"(train|val|test)(?:ing|id|idation)?[/_.-]", re.IGNORECASE)
+
+
+def split_of(name: str) -> str | None:
+    """`train`, `val` or `test` by the beginning of a name; None when it says nothing."""
+    beginning = SPLIT.match(name)
+    return beginning.group(1).lower() if beginning else None
+
+
+def main_first(names: Iterable[str], monitors: Sequence[str] = ()) -> list[str]:
+    """The names, each once, the main ones first.
+
+    Args:
+        monitors: those that runs were saved by, see `monitors_of`: they come before all others. After
+            them comes the test of one that is not in MAIN, such as test/dice for val/dice.
+    """
+    quantities = {SPLIT.sub("", name, count=1) for name in monitors}
+
+    def place(name: str) -> int:
+        if name in monitors:
+            return monitors.index(name) - len(monitors) - 1
+        quantity = SPLIT.sub("", name, count=1).lower().removesuffix("_epoch")
+        usual = f"{split_of(name)}/{quantity}"
+        if usual in MAIN:
+            return MAIN.index(usual)
+        is_test = split_of(name) == "test" and SPLIT.sub("", name, count=1) in quantities
+        return -1 if is_test else len(MAIN)
+
+    return sorted(dict.fromkeys(names), key=place)
 
 
 def mode_by_name(metric: str) -> str | None:

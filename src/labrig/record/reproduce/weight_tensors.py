@@ -11,8 +11,7 @@ import torch
 from torch import Tensor
 
 from ...errors import LabError, require_package
-from ...machine.hub import PACKAGES
-from ...machine.weight_shards import INDEX, shards_of
+from ...machine.hub import INDEX, PACKAGES, shards_of
 from ...project import this_project
 from ..files.forms import problem_in
 from ..files.schema import InitialWeights

@@ -26,7 +26,7 @@ from ..reproduce.recorded_data import (
     verify_data,
 )
 from ..reproduce.recorded_weights import find_recorded_weights, recorded_weights
-from ..write.complete import complete_record
+from ..write.attempt import complete_record
 from .files import Part, identity_problems
 
 PREDICTIONS = "predictions.jsonl"  # a row for each `lab predict`

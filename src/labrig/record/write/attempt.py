@@ -1,13 +1,20 @@
-"""An attempt: one stretch of a run between start and end, preemption or death."""
+"""An attempt: one stretch of a run between start and end, preemption or death.
+
+Nodes but the first write what they have, and the first one compares. Each checkpoint notes the hash of
+the metrics so far, so that an edit while the run lies dead is seen later.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import math
 import os
+import platform
 import resource
 import sys
 import time
 import traceback
+from collections import Counter
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -17,19 +24,19 @@ from ...failure import message_of, place_of
 from ...machine.gpu import energy_j, nvidia_driver, peak_gpu_bytes
 from ...machine.secrets import hide_tokens
 from ...project import this_project
-from ..files.atomic import read_advisory, write_file
+from ..files.atomic import open_file, read_advisory, write_file
 from ..files.checkpoint_files import n_bytes_of, remove
 from ..files.checkpoint_hashes import checkpoint_hashes
 from ..files.manifest import list_files, list_gone, write_listed
 from ..files.metrics_file import last_metrics
 from ..files.process import job_facts, process_facts
 from ..files.schema import RaisedError
-from ..read.attempt_files import n_gpus
+from ..read.attempt_files import further_nodes, n_gpus, read_attempts
 from ..read.run import run_record
 from ..read.size import size_of_run
-from ..read.status import needless_weights, set_result_aside
+from ..read.status import ROWS, needless_weights, set_result_aside
 from ..read.summary import summarise
-from .claim import is_superseded, withdraw_claim
+from .claim import is_claimed, is_superseded, withdraw_claim
 
 # What torch says of this process: versions, flags, threads and GPUs.
 
@@ -246,3 +253,83 @@ def names_in(run_dir: Path, patterns: list[str]) -> list[str]:
     """The files that match, by their path from the run directory."""
     paths = [path for pattern in patterns for path in sorted(run_dir.glob(pattern))]
     return [str(path.relative_to(run_dir)) for path in paths]
+
+
+def write_node(run_dir: Path, n: int, node: int) -> None:
+    """Writes another node's host and devices to attempts/<n>/node-<node>.json."""
+    name = f"attempts/{n}/node-{node}.json"
+    write_listed(run_dir, name, process_facts() | facts_of_node())
+
+
+def facts_of_node() -> dict[str, Any]:
+    return torch_facts() | {"python": platform.python_version()}
+
+
+def compare_nodes(run_dir: Path, n: int) -> list[str]:
+    """What other nodes have else than this, the first one; a line each, which start.json gets too."""
+    here = facts_of_node()
+    lines = []
+    for there in further_nodes(run_dir / "attempts" / str(n)):
+        lines += [
+            f"node {there['host']} has {name} {there.get(name)}, {platform.node()} {here[name]}"
+            for name in ("python", "torch", "cuda", "cudnn", "driver")
+            if there.get(name) != here[name]
+        ]
+        models_here, models_there = gpu_models(here), gpu_models(there)
+        if models_there != models_here:
+            lines.append(
+                f"node {there['host']} has {models_there or 'no GPU'}, {platform.node()} {models_here or 'none'}"
+            )
+    if lines:
+        start = read_advisory(run_dir / f"attempts/{n}/start.json") or {}
+        known = start.get("environment_differences", [])
+        note_attempt(run_dir, n, environment_differences=known + lines)
+    return lines
+
+
+def gpu_models(facts: dict[str, Any]) -> str:
+    """The models of a node's GPUs, as `4 x NVIDIA H100`."""
+    counts = Counter(gpu["model"] for gpu in facts.get("gpus", []))
+    return ", ".join(f"{n} x {model}" for model, n in sorted(counts.items()))
+
+
+LOG = "metrics.jsonl"
+READ_BYTES = 1 << 20
+
+
+class RowsHash:
+    """Writes how many bytes of metrics.jsonl there are, and their sha256; each byte is read once."""
+
+    def __init__(self) -> None:
+        self.path: Path | None = None
+        self.n_bytes = 0
+        self.digest = hashlib.sha256()
+
+    def note(self, run_dir: Path, attempt: int) -> None:
+        """To be called at each checkpoint, in the process that writes the record."""
+        path = run_dir / LOG
+        if path != self.path:
+            self.path, self.n_bytes, self.digest = path, 0, hashlib.sha256()
+        with suppress(OSError):  # no rows yet, or a full disk, which the next step reports
+            with open_file(path) as file:
+                file.seek(self.n_bytes)
+                while part := file.read(READ_BYTES):
+                    self.digest.update(part)
+                    self.n_bytes += len(part)
+            rows: Any = {"bytes": self.n_bytes, "sha256_of_rows": self.digest.hexdigest()}
+            write_listed(run_dir, f"attempts/{attempt}/{ROWS}", rows)
+
+
+def complete_record(run_dir: Path) -> list[str]:
+    """Writes summary.json where the last attempt has ended without it; what was done, a line each.
+
+    It holds nothing that the other files do not say.
+    """
+    path = run_dir / "summary.json"
+    record = run_record(run_dir)
+    attempts = read_attempts(run_dir)
+    has_ended = bool(attempts) and bool(attempts[-1].end) and not attempts[-1].problems
+    if not record or not has_ended or os.path.lexists(path) or is_claimed(run_dir):
+        return []
+    write_listed(run_dir, path.name, summarise(record, run_dir))
+    return [f"{path} was missing; it was written from the attempts"]

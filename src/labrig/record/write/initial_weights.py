@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...errors import LabError
-from ...machine.hub import SCHEME, HubFile, find_cached
-from ...machine.weight_shards import INDEX, shards_of
+from ...machine.hub import INDEX, SCHEME, HubFile, find_cached, shards_of
 from ...project import Project
 from ..files.atomic import sha256
 from ..files.checkpoint_files import METADATA, files_of, format_sums

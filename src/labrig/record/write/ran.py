@@ -1,10 +1,14 @@
-"""What a process ran, for the record of its attempt."""
+"""What a process ran, for the record of its attempt.
+
+Worker processes that are started anew load the frozen code; forked ones have it already.
+"""
 
 from __future__ import annotations
 
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +20,6 @@ from ..freeze.imported import ImportedCode, Policy, format_files, refuse_unfroze
 from ..freeze.loading import OWN
 from ..freeze.packages import edited_modules
 from ..read.run import Run
-from .new_processes import tell_new_processes
 
 DEFAULT_POLICY = Policy()
 
@@ -115,3 +118,31 @@ def places_in(paths: Mapping[str, Any]) -> list[Path]:
     for value in paths.values():
         entries += [value] if isinstance(value, str) else value or []
     return [Path(entry) for entry in entries]
+
+
+WORKERS = "labrig.record.write.workers"  # loads the frozen code when it is imported
+
+
+class ImportsWorkers:
+    """Where it is unpickled, WORKERS is imported."""
+
+    def __reduce__(self) -> Any:
+        return import_module, (WORKERS,)
+
+
+def tell_new_processes() -> None:
+    """Has each process that multiprocessing starts anew (spawn, forkserver) import WORKERS first.
+
+    The preparation of a process is the first thing that it unpickles, before anything of the project.
+    It passes over keys that it does not know.
+    """
+    from multiprocessing import spawn  # only a training starts processes
+
+    prepare = spawn.get_preparation_data
+    if prepare.__module__ == __name__:
+        return
+
+    def prepare_with_workers(name: str) -> dict[str, Any]:
+        return {"labrig": ImportsWorkers(), **prepare(name)}
+
+    spawn.get_preparation_data = prepare_with_workers

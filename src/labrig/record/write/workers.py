@@ -1,6 +1,6 @@
 """Worker processes of a training load the project's modules as they were frozen.
 
-new_processes.py has them import this module first, and the loader the server that starts its workers.
+ran.py has them import this module first, and the loader the server that starts its workers.
 """
 
 from __future__ import annotations

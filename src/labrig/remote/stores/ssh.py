@@ -12,8 +12,7 @@ from typing import IO
 from ...errors import Failed
 from ...hdf5.file.part import read_blocks
 from ...record.files.atomic import sha256
-from ..connection import CANNOT_CONNECT, MARK, Connection, connect
-from ..host_script import Quoted, host_script
+from ..connection import CANNOT_CONNECT, MARK, Connection, Quoted, connect, host_script
 from ..hosts import Host
 from ..pull import BEGINS, find_beginning
 from .store import Store, StoredFile, stored_files

@@ -148,8 +148,7 @@ def check_batch(project: Project, composition: Composition) -> CheckResult:
     from ..parts.trainer import for_optimization, plain_trainer
     from ..watch.means import LogMeans
     from ..watch.no_effect import NoEffect
-    from .classes import check_classes
-    from .final_test import why_no_test
+    from .final_test import check_classes, why_no_test
 
     one_process: Any = OmegaConf.merge(composition.config, {"trainer": {"devices": 1}})
     config = resolve_settings(one_process, first_attempt={}).config

@@ -1,13 +1,16 @@
-"""The test split, with the weights that the fit left."""
+"""The classes of model and data compared, and the test split with the weights that the fit left."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import lightning.pytorch as L
 from lightning.pytorch.callbacks import EarlyStopping
+from omegaconf import DictConfig
 
 from ...errors import LabError
+from ...hdf5.file.tokens import N_TOKENS, n_tokens_of
 from ...hdf5.read.datamodule import H5DataModule
 from ..checkpoints.checkpoint import Checkpoints
 from ..watch.print_line import print_line
@@ -75,3 +78,25 @@ def why_no_test(task: L.LightningModule, data: L.LightningDataModule) -> str | N
     if isinstance(data, H5DataModule) and uses_split and "test" not in data.layout.splits:
         return f"{data.path} has no split test"
     return None
+
+
+def check_classes(config: DictConfig, data: Any) -> None:
+    """Compares `model.n_classes` and `model.n_tokens`, where there are any, with an H5DataModule."""
+    model = config.get("model") or {}
+    n_classes, n_tokens = model.get("n_classes"), model.get(N_TOKENS)
+    if not isinstance(data, H5DataModule):
+        return
+    n_known = n_tokens_of(data.layout) or 0
+    if isinstance(n_tokens, int) and n_tokens < n_known:
+        raise LabError(
+            f"model.n_tokens is {n_tokens}, but {data.layout.path} has {n_known} tokens. "
+            "Write: model.n_tokens='${data_of:n_tokens}'"
+        )
+    if not isinstance(n_classes, int):
+        return
+    n_in_data = data.n_classes
+    if n_in_data is not None and n_classes < n_in_data:
+        raise LabError(
+            f"model.n_classes is {n_classes}, but the labels y of {data.layout.path} go from 0 to "
+            f"{n_in_data - 1}. Set model.n_classes={n_in_data}"
+        )

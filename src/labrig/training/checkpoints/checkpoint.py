@@ -31,8 +31,7 @@ from ...record.files.atomic import read_advisory
 from ...record.files.checkpoint_files import SUMS, link_or_copy, put_back, remove, take_place
 from ...record.files.checkpoint_hashes import HashedFile, known_hash, known_hashes, remember_hash
 from ...record.reproduce.weight_tensors import with_left_out
-from ...record.write.attempt import note_attempt
-from ...record.write.rows import RowsHash
+from ...record.write.attempt import RowsHash, note_attempt
 from ..exact.random_state import RandomState, read_random_state, set_random_state
 from ..exact.steps import accumulates, ends_epoch, is_logging_step, nothing_pending, steps_done
 from ..exact.unsaved import gradients_wait

@@ -10,9 +10,8 @@ from pathlib import Path
 
 from ...errors import LabError
 from ...record.files.atomic import sha256
-from ...record.files.checkpoint_files import OTHER_WEIGHTS, files_of, take_place
+from ...record.files.checkpoint_files import OTHER_WEIGHTS, files_of, metadata_problem, take_place
 from ...record.files.checkpoint_hashes import read_sums
-from ...record.files.checkpoint_metadata import metadata_problem
 from ...record.read.attempt_files import last_attempt
 from ...record.read.rows import RUN_ID
 

@@ -39,7 +39,7 @@ from .accumulation import WholeGroups, weighs_batches
 from .build import build_callbacks
 from .compile import TellCompiled
 from .ddp import NodeFacts
-from .leave_out import LeaveOutInitial
+from .initialise import LeaveOutInitial
 from .validations import Validations
 
 USERS = "yours"  # the name of the section `callbacks` in the list

@@ -19,7 +19,7 @@ from ...errors import LabError
 from ...machine.network import choose_interface
 from ...machine.ranks import Ranks
 from ...record.read.run import Run
-from ...record.write.nodes import compare_nodes, write_node
+from ...record.write.attempt import compare_nodes, write_node
 from .build import build
 from .settings import n_processes_of
 

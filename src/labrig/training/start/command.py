@@ -41,19 +41,18 @@ from ...record.freeze.loading import OWN
 from ...record.list.cost import cost_line
 from ...record.read.attempt_files import read_attempt, read_attempts
 from ...record.read.find import RUN_HELP, find_run
-from ...record.read.metric_names import split_of
+from ...record.read.ranking import split_of
 from ...record.read.roots import run_roots
 from ...record.read.rows import read_rows
 from ...record.read.run import Run
 from ...record.reproduce.run_frozen import run_with_frozen_code, run_with_its_library
 from ...record.reproduce.today import what_the_project_lacks
+from ...record.write.attempt import complete_record
 from ...record.write.claim import in_use
-from ...record.write.complete import complete_record
 from ...record.write.create import RunRequest, code_of_request, create_run
 from ...record.write.data_of_run import with_data_of_run
 from ...record.write.failed_ranks import note_failure
-from ...record.write.new_processes import WORKERS
-from ...record.write.ran import RanCode, code_of_process, imported_code, places_in
+from ...record.write.ran import WORKERS, RanCode, code_of_process, imported_code, places_in
 from ...record.write.recording import Recording, record_attempt, status_for
 from ..checkpoints.resume_point import is_complete, whole_checkpoint
 from ..exact.stopped import Stopped

@@ -34,8 +34,7 @@ from ...record.freeze.loading import OWN, SourceLoader
 from ...record.read.attempt_files import PROGRAM, read_attempt
 from ...record.write.ran import RanCode, code_of_process, imported_code, places_in
 from ..exact.stopped import Stopped
-from .script import attempt_of_process, find_script, policy_of
-from .words import fit_words, options_in, words_of
+from .script import attempt_of_process, find_script, fit_words, options_in, policy_of, words_of
 
 MAX_TEXT = 1000  # characters of a recorded value
 

@@ -1,4 +1,7 @@
-"""`lab runs export-model`: the weights of a run as a folder that needs neither labrig nor the project."""
+"""`lab runs export-model`: the weights of a run as a folder that needs neither labrig nor the project.
+
+A model card goes with them.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import yaml
 from omegaconf import OmegaConf
 from torch import Tensor, nn
 
@@ -18,19 +22,23 @@ from ...errors import Failed, LabError, NotComparable, require_package
 from ...failure import message_of
 from ...hdf5.file.joined import read_layouts
 from ...hdf5.file.tokens import Tokenizer
-from ...machine.hub import PACKAGES, HubFile
+from ...machine.cells import markdown_cell
+from ...machine.hub import PACKAGES, SCHEME, HubFile
 from ...machine.secrets import refuse_tokens_in
 from ...project import Project
 from ...record.files.atomic import write_file
+from ...record.files.code_section import library_name
+from ...record.keep.archive_crate import licence_of
 from ...record.read.find import find_run, run_parser
 from ...record.read.roots import run_roots
+from ...record.read.rows import read_row
 from ...record.read.run import Run
 from ...record.read.status import weights_of_numbers
 from ...record.reproduce.recorded_data import find_recorded_data
+from ...record.reproduce.recorded_weights import format_weights, recorded_weights
 from ...record.reproduce.today import config_of_today
 from ..parts.build import build_data
 from .load import load
-from .model_card import model_card
 
 BATCH = ({0: torch.export.Dim.AUTO},)  # the first axis may have any size
 TOLERANCE = 1e-4  # of outputs, absolute and relative: other kernels round otherwise
@@ -178,3 +186,61 @@ def push(folder: Path, target: HubFile, run: Run) -> None:
             f"{folder} is written, and not pushed to {target.repo}: {reason}. Is HF_TOKEN set?"
         ) from error
     print(f"pushed: {done}. A new model is private, until its page on the hub makes it public")
+
+
+CARD = """---
+{head}---
+
+# {run.trial} of {project.root.name}
+
+{readme}
+
+## How it was made
+
+Weights `{checkpoint}` of run {run.id}.
+
+what | value
+-|-
+{facts}
+
+## Citation
+
+```
+{citation}
+```
+"""
+
+
+def model_card(project: Project, run: Run, checkpoint: str) -> str:
+    """README.md of an exported model, from the README of its trial and the record of the run."""
+    metrics = read_row(str(run.dir))["metrics"]
+    names = [name for name in metrics if name.startswith(("val/", "test/"))]
+    initial = recorded_weights(run)
+    data = run.data
+    content = f"{Path(data['path']).name}, sha256 {data['sha256']}" if "sha256" in data else None
+    facts = {name: f"{metrics[name]:.6g}" for name in names} | {
+        "settings that were typed": " ".join(run.record["command"].get("overrides", [])),
+        "data": content or "not recorded",
+        "began with": format_weights(initial) if initial else "random weights",
+        "code": f"commit {run.record['code'].get('commit') or 'not recorded'}",
+        "library": library_name(run.record["code"]),
+        "licence": licence_of(project),
+    }
+    head = {"license": licence_of(project).lower(), "tags": ["labrig"]}
+    if initial.get("source", "").startswith(SCHEME):
+        head["base_model"] = HubFile.parse(initial["source"]).repo
+    readme = text_of(project.source / "trials" / run.trial.partition("/")[0] / "README.md")
+    return CARD.format(
+        head=yaml.safe_dump(head),
+        run=run,
+        project=project,
+        readme=readme.partition("\n")[2].strip(),
+        checkpoint=checkpoint,
+        facts="\n".join(f"{name} | {markdown_cell(value)}" for name, value in facts.items()),
+        citation=text_of(project.root / "CITATION.cff") or "not stated",
+    )
+
+
+def text_of(path: Path) -> str:
+    """The text of a file; "" where there is none."""
+    return path.read_text(encoding="utf-8") if path.exists() else ""

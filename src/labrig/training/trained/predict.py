@@ -59,7 +59,7 @@ def predict_command(project: Project, args: list[str]) -> int:
             settings = [*options.settings, *kept]
             row = predict_run(project, run, code, options, options.split, settings, target)
         if row is not None and is_table:
-            from .same_meaning import own_data  # it imports HDF5
+            from .predictable import own_data  # it imports HDF5
 
             write_table(
                 Path(options.to), run.dir / row["path"], row, lambda: own_data(project, run)
