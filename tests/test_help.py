@@ -49,6 +49,7 @@ def test_help_is_given_next_to_settings(monkeypatch, capsys):
     ("words", "message"),
     [
         (["runs", "list", "--colums", "size"], "there is no --colums; did you mean: --columns"),
+        (["runs", "list", "--limit", "4"], "there is no --limit"),
         (["data", "pack", "a", "--size", "3"], "argument --size: expected 2 arguments"),
         (["runs", "show"], "the following arguments are required: RUN"),
     ],

@@ -71,6 +71,9 @@ def nearest(word: str, names: Iterable[str]) -> str:
     have it, all are named.
     """
     names = list(names)
+    if word.startswith("--"):  # the dashes make nothing nearer
+        named = nearest(word[2:], [name[2:] for name in names if name.startswith("--")])
+        return named.replace("mean: ", "mean: --")
     section, dot, last = word.rpartition(".")
     meant = SYNONYMS.get(last, last)
     in_sections = [name for name in names if not dot and name.endswith(f".{meant}")]
