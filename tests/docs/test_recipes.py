@@ -42,7 +42,16 @@ TYPED = [name for name in RECIPES if commands_of(name)]
 
 def test_the_page_has_what_people_ask_for():
     assert len(RECIPES) >= 40
-    wishes = ("freeze", "class weights", "subset", "weighted sampler", "ensemble", "mixup", "f1")
+    wishes = (
+        "freeze",
+        "class weights",
+        "subset",
+        "weighted sampler",
+        "ensemble",
+        "mixup",
+        "f1",
+        "curriculum",
+    )
     assert [wish for wish in wishes if wish not in PAGE.lower()] == []
 
 

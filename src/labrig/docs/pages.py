@@ -43,7 +43,7 @@ def docs_command(project: Project | None, args: list[str]) -> None:
         # A pager on a terminal, plain text elsewhere
         pydoc.pager(pages[name].read_text(encoding="utf-8"))
         return
-    found = search_pages(pages, " ".join(words).lower().split())
+    found = search_pages(pages, " ".join(words).lower().replace("-", " ").split())
     if not found:
         raise LabError(
             f"no page has {' '.join(words)!r}{nearest(name, pages)}. All pages: lab docs"
