@@ -74,6 +74,8 @@ def advice_for_arguments(cause: BaseException, key: str, target: str) -> str:
     # Python's text begins with the name of what was called.
     if "(" in text and not target.endswith(text.partition("(")[0].removesuffix(".__init__")):
         return ""
+    if "Did you mean" in text:  # from Python 3.13 on
+        return ""
     if unknown := UNKNOWN_ARGUMENT.search(text):
         return nearest(unknown[1], parameters_of(get_object(target)))
     return f"\nWrite a value for {key}.{missing[0]}." if missing else ""
