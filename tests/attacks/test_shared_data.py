@@ -7,7 +7,7 @@ from labrig.data import read_layout
 from labrig.errors import Failed, LabError
 from labrig.hdf5.file.find import read_data_section
 from labrig.remote.stores import command
-from labrig.remote.stores.folder import FolderStore
+from labrig.remote.stores.store import FolderStore
 from shared_data import files_at, project_with_data, pull, push, without_data, write_digits
 
 

@@ -6,8 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 
 import pytest
-from labrig.bench.bench import efficiencies, format_efficiency
-from labrig.bench.compare import ComparedCode, code_to_compare
+from labrig.bench.bench import ComparedCode, code_to_compare, efficiencies, format_efficiency
 from labrig.project import Project
 from projects import call, commit
 from trainings import add_trial, last

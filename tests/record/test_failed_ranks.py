@@ -5,10 +5,10 @@ import platform
 import pytest
 from labrig.machine.ranks import rank_of_process
 from labrig.record.write import attempt as nodes
-from labrig.record.write import failed_ranks
+from labrig.record.write import recording as failed_ranks
 from labrig.record.write.attempt import describe_exception
 from labrig.record.write.begin import begin_attempt
-from labrig.record.write.failed_ranks import first_reason, note_failure
+from labrig.record.write.recording import first_reason, note_failure
 from record_package import create, make_project
 
 GLOO = RuntimeError("[pair.cc:553] Connection closed by peer [10.77.0.12]:4711")

@@ -13,7 +13,7 @@ from labrig.errors import Failed, LabError, Refused
 from labrig.hdf5.file.errors import DataFileError
 from labrig.hdf5.file.find import data_files_of, read_data_section
 from labrig.remote.stores import command
-from labrig.remote.stores.folder import FolderStore
+from labrig.remote.stores.store import FolderStore
 from projects import call
 from reproduction import lab, make_project, show
 from shared_data import (

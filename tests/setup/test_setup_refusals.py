@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from labrig.setup import process as setup_process
+from labrig.setup import installer as setup_process
 from labrig.setup import setup as setup_command
 from projects import PROJECT
 from setup_projects import setup

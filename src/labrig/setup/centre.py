@@ -11,8 +11,7 @@ import yaml
 
 from ..machine.command import output_of
 from ..project import Project, read_yaml, site_of
-from .installer import name_of
-from .process import base_python, say, stop
+from .installer import base_python, name_of, say, stop
 from .torch_build import FAMILY
 
 LIST_PACKAGES = """

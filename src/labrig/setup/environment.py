@@ -13,7 +13,7 @@ from typing import NoReturn
 from ..machine.caches import cache_variables
 from ..project import OWNERS, Project, expand_path, owners_of, read_yaml, site_of
 from .centre import made_on_base_python
-from .process import base_python, say, stop
+from .installer import base_python, say, stop
 from .torch_build import chosen_build
 
 CACHES = "lab-caches.sh"  # in the environment: variables of the caches, for the shell of `activate`

@@ -17,8 +17,17 @@ from ..project import LIBRARY, PYPROJECT, Project, owners_of
 from ..record.read.size import bytes_below, format_bytes
 from .centre import kept_versions
 from .environment import STAMPS
-from .installer import WHEELS, constraint_lines, index_variables, name_of, pip_command, quiet
-from .process import run, say, stop
+from .installer import (
+    WHEELS,
+    constraint_lines,
+    index_variables,
+    name_of,
+    pip_command,
+    quiet,
+    run,
+    say,
+    stop,
+)
 from .requirements import requirements_of
 from .torch_build import (
     FAMILY,

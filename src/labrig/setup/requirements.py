@@ -17,8 +17,7 @@ from typing import Any
 
 from ..errors import LabError
 from ..project import LIBRARY, PYPROJECT, Project, pin_in
-from .installer import name_of
-from .process import say, stop
+from .installer import name_of, say, stop
 
 EXTRAS = re.compile(r"^[\w.-]+\s*\[([^\]]*)\]")
 DEV = "dev"  # the group of `[dependency-groups]` with the tools

@@ -17,9 +17,8 @@ from ..project import VENDORED, Project, installed_library, text_of
 from ..update.origin import update_problem
 from .centre import packages_of_centre
 from .environment import configured_path, lead_shell, move_to
-from .installer import index_variables, pip_command, quiet
+from .installer import index_variables, pip_command, quiet, run, say, stop, succeeds
 from .packages import install
-from .process import run, say, stop, succeeds
 from .requirements import added, pin_of, typed_requirements
 from .torch_build import chosen_build
 

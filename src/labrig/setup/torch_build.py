@@ -23,8 +23,17 @@ from pathlib import Path
 from typing import NoReturn
 
 from ..project import Project
-from .installer import WHEELS, constraint_lines, index_variables, name_of, pip_command, quiet
-from .process import run, say, stop
+from .installer import (
+    WHEELS,
+    constraint_lines,
+    index_variables,
+    name_of,
+    pip_command,
+    quiet,
+    run,
+    say,
+    stop,
+)
 from .requirements import requirements_of
 
 PYTORCH = os.environ.get("TORCH_INDEX") or "https://download.pytorch.org/whl"

@@ -11,8 +11,7 @@ from ...errors import NotComparable
 from ...project import read_yaml
 from ..files.atomic import number
 from ..files.metrics_file import ROW_KEYS, read_metrics
-from ..read.attempt_files import read_attempts
-from ..read.changes import list_changes
+from ..read.attempt_files import list_changes, read_attempts
 from ..read.rows import read_evaluated, read_row
 from ..read.run import Run
 from ..read.settings import is_without_result, list_differences

@@ -19,8 +19,13 @@ from ..files.metrics_file import count_rows
 from ..files.process import signal_name
 from ..files.schema import Note, Prediction, Row, TrainedWith
 from ..freeze.snapshot import format_code
-from ..read.attempt_files import AttemptFiles, describe_outputs, program_report, read_attempts
-from ..read.changes import other_codes
+from ..read.attempt_files import (
+    AttemptFiles,
+    describe_outputs,
+    other_codes,
+    program_report,
+    read_attempts,
+)
 from ..read.each import DONE, INPUTS, Inputs, done_files
 from ..read.evaluations import format_evaluation, metric_and_place, newest_evaluations
 from ..read.fields import LINE, SHOW, fields_shown, names_shown

@@ -19,8 +19,7 @@ from ...machine.text_formats import GB, HOUR_S, KWH_J
 from ..files.forms import GitHash, Int, Metric, Seconds, UnixTime
 from ..files.metrics_file import last_metrics
 from ..files.schema import EndRecord, InitialWeights, RunRecord, RunStatus, StartRecord
-from .attempt_files import AttemptFiles
-from .changes import list_changes
+from .attempt_files import AttemptFiles, list_changes
 from .settings import recorded_settings
 from .status import deciding_attempt, status_at_end
 

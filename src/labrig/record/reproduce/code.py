@@ -8,8 +8,7 @@ from pathlib import Path
 from ...errors import LabError
 from ...project import Project
 from ..freeze.frozen import unpack_code
-from ..read.attempt_files import read_attempts
-from ..read.changes import other_codes
+from ..read.attempt_files import other_codes, read_attempts
 from ..read.find import find_run, run_parser
 from ..read.roots import run_roots
 from ..read.run import Run

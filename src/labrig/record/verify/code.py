@@ -11,8 +11,7 @@ from ..files.manifest import read_manifest
 from ..files.schema import Code, UnfrozenFile
 from ..freeze.bundle import COMPRESSED
 from ..freeze.frozen import unpack_code
-from ..read.attempt_files import AttemptFiles, read_attempts
-from ..read.changes import HASH_CHARACTERS
+from ..read.attempt_files import HASH_CHARACTERS, AttemptFiles, read_attempts
 from ..read.run import Run
 from .files import ARCHIVED, Part, listed_problems
 

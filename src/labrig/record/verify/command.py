@@ -12,8 +12,7 @@ from ..files.atomic import sha256
 from ..files.json_lines import read_lines
 from ..files.schema import Prediction
 from ..keep.archive_check import check_directory, is_archive, verify_archive
-from ..read.attempt_files import outputs_of, read_attempts
-from ..read.changes import list_changes
+from ..read.attempt_files import list_changes, outputs_of, read_attempts
 from ..read.evaluations import EVALUATIONS, format_evaluation, newest_evaluations
 from ..read.find import find_run, run_parser
 from ..read.roots import run_roots

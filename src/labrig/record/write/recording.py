@@ -1,15 +1,22 @@
-"""Records a training: begins an attempt, touches its heartbeat, and ends it in any case."""
+"""Records a training: begins an attempt, touches its heartbeat, and ends it in any case.
+
+When one of several processes ends, the others lose their connection to it and fail too. Each writes what
+ended it into attempts/<n>/failed-<rank>.json. The first process, which has the record, takes the earliest
+reason: never a lost connection where another process wrote why it ended.
+"""
 
 from __future__ import annotations
 
 import os
+import re
 import signal
 import sys
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 from ... import env
 from ...config.schema import all_settings
@@ -17,16 +24,17 @@ from ...errors import Failed, LabError
 from ...failure import debugging, describe, is_interruption, shown_path
 from ...machine.disk_errors import explain_disk_error
 from ...project import Project
+from ..files.atomic import read_advisory
+from ..files.manifest import write_listed
 from ..files.schema import RaisedError, StartRecord
 from ..freeze.imported import Policy
 from ..freeze.loading import OWN
-from ..read.attempt_files import read_attempts
+from ..read.attempt_files import further_nodes, read_attempts
 from ..read.run import Run
 from ..read.status import CANCELLED
-from .attempt import TRACEBACK, Attempt, describe_exception
+from .attempt import TRACEBACK, Attempt, describe_exception, write_traceback
 from .begin import prepare_attempt, withdraw_attempt
 from .claim import is_superseded
-from .failed_ranks import first_reason
 from .ran import DEFAULT_POLICY, RanCode, code_of_attempt, imported_code
 
 HEARTBEAT_S = 30
@@ -271,3 +279,87 @@ def error_to_show(
         return Failed(f"the training failed. Tracebacks: {shown_path(attempt.dir)}\n{text}")
     file = shown_path(attempt.dir / TRACEBACK)
     return Failed(f"the training failed. Its whole traceback:\n{file}\n{describe(error)}")
+
+
+PATIENCE_S = 5.0  # until the last of the others has written its reason
+# What gloo, NCCL and torch's store raise when a process is gone; of other types, such as the
+# ConnectionRefusedError of a data base, a lost connection is a reason of its own.
+OF_TORCH = ("RuntimeError", "DistError", "DistBackendError", "DistNetworkError", "DistStoreError")
+LOST = re.compile(
+    r"connection (?:was )?(?:closed|reset|refused)|broken pipe|socket closed|remote process exited|"
+    r"ncclremoteerror|ncclsystemerror|unhandled system error|process group watchdog|recvvalue failed",
+    re.IGNORECASE,
+)
+
+
+class RankFailure(TypedDict):
+    """attempts/<n>/failed-<rank>.json."""
+
+    rank: int
+    host: str
+    failed_unix_s: float
+    error: RaisedError
+
+
+def note_failure(run_dir: Path, n: int, rank: int, host: str, error: BaseException) -> Path:
+    """Writes why another process than the first failed; the file that has its whole traceback."""
+    folder = run_dir / "attempts" / str(n)
+    failure = RankFailure(
+        rank=rank, host=host, failed_unix_s=time.time(), error=describe_exception(error)
+    )
+    # On a full disk, what is printed matters more.
+    with suppress(OSError):
+        write_listed(run_dir, f"attempts/{n}/failed-{rank}.json", failure)
+    traceback = folder / f"traceback-{rank}.txt"
+    write_traceback(traceback, error)
+    return traceback
+
+
+def first_reason(attempt: Attempt, own: RaisedError) -> RaisedError:
+    """Why an attempt failed: `own`, which ended the first process, or what ended another one before.
+
+    The line of another process begins with its rank and host.
+    """
+    ranks = range(1, attempt.facts.get("world_size") or 1)
+    own_unix_s = time.time()
+    end_s = time.monotonic() + PATIENCE_S
+    failures = read_failures(attempt.dir)
+    while is_lost(own) and len(failures) < len(ranks) and time.monotonic() < end_s:
+        time.sleep(0.1)
+        failures = read_failures(attempt.dir)
+    reasons = [
+        each
+        for each in failures
+        if not is_lost(each["error"]) and each["error"]["line"] != own["line"]
+    ]
+    first = min(reasons, key=lambda each: each["failed_unix_s"], default=None)
+    if first and (is_lost(own) or first["failed_unix_s"] < own_unix_s):
+        place = f"rank {first['rank']} on {first['host']}"
+        return RaisedError(
+            type=first["error"]["type"],
+            line=f"{place}: {first['error']['line']}",
+            place=first["error"]["place"],
+        )
+    silent = sorted(set(ranks) - {each["rank"] for each in failures})
+    if is_lost(own) and silent:
+        killed = f"rank {silent[0]} on {host_of(attempt, silent[0])} ended without a word"
+        line = f"{killed}: killed (signal 9: memory?), or its node failed. {own['line']}"
+        return RaisedError(type=own["type"], line=line, place=own["place"])
+    return own
+
+
+def read_failures(attempt_dir: Path) -> list[RankFailure]:
+    files = sorted(attempt_dir.glob("failed-*.json"))
+    return [failure for file in files if (failure := read_advisory(file, RankFailure))]
+
+
+def is_lost(error: RaisedError) -> bool:
+    """Whether an error only says that another process is gone."""
+    return error["type"] in OF_TORCH and bool(LOST.search(error["line"]))
+
+
+def host_of(attempt: Attempt, rank: int) -> str:
+    """The host of a rank; each node has the same number of them."""
+    nodes = [attempt.facts, *further_nodes(attempt.dir)]
+    n_ranks = attempt.facts["world_size"]
+    return str(nodes[rank * len(nodes) // n_ranks]["host"])

@@ -36,8 +36,7 @@ from ...record.read.find import RUN_HELP, find_run
 from ...record.read.roots import run_roots
 from ...record.read.run import Run
 from ...record.reproduce.recorded_data import stored_place
-from .folder import FolderStore
-from .store import PLACE, Store, StoredData, StoredFile, StoredPart, files_by_content
+from .store import PLACE, FolderStore, Store, StoredData, StoredFile, StoredPart, files_by_content
 
 PLACE_HELP = "a folder of the group, ssh://HOST/FOLDER, or s3://BUCKET/FOLDER"
 RUN_WORD = re.compile(r"@.*|\d{8}-\d.*")  # how the word for a run begins

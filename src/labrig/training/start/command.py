@@ -51,9 +51,8 @@ from ...record.write.attempt import complete_record
 from ...record.write.claim import in_use
 from ...record.write.create import RunRequest, code_of_request, create_run
 from ...record.write.data_of_run import with_data_of_run
-from ...record.write.failed_ranks import note_failure
 from ...record.write.ran import WORKERS, RanCode, code_of_process, imported_code, places_in
-from ...record.write.recording import Recording, record_attempt, status_for
+from ...record.write.recording import Recording, note_failure, record_attempt, status_for
 from ..checkpoints.resume_point import is_complete, whole_checkpoint
 from ..exact.stopped import Stopped
 from ..parts.kept_data import with_kept_data
