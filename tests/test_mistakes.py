@@ -43,6 +43,7 @@ TYPED = {
     "trial=baseline lr=3": "did you mean: optimizer.lr",
     "trial=baseline seeed=1": "did you mean: seed",
     "": "no trial named; add trial=NAME. Trials: baseline",
+    "trail=baseline": "no trial named, but 'trail'; add trial=NAME. Trials: baseline",
     "trial=baselin": "did you mean: baseline",
     "trial=baseline/lowlr": "no variant 'lowlr'",
     "trial=baseline optimizer=adamm": "lab: Could not find 'optimizer/adamm'; did you mean: adam",

@@ -106,6 +106,12 @@ def test_a_vocabulary_is_of_the_training_split_only(tmp_path, pack, name):
     assert fingerprint(other)["sha256"] != fingerprint(layout)["sha256"]
 
 
+def test_a_word_keeps_its_accents_and_vowel_signs():
+    text = "Cafe\u0301, हिन्दी भाषा! ต้นไม้ قَلَم 👋a"
+    words = ["cafe\u0301", ",", "हिन्दी", "भाषा", "!", "ต้นไม้", "قَلَم", "👋", "a"]
+    assert Tokenizer("words").split(text) == words
+
+
 def test_a_file_of_tokenizers_gives_its_own_ids(tmp_path, pack):
     own = HubTokenizer(WordLevel({"[UNK]": 0, "a": 1, "cat": 2, "dog": 7}, unk_token="[UNK]"))
     own.pre_tokenizer = Whitespace()

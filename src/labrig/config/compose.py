@@ -16,7 +16,7 @@ from hydra.core.override_parser.types import Override
 from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 
-from ..errors import LabError
+from ..errors import LabError, nearest
 from ..machine.caches import cache_variables
 from ..project import Project, resolve_paths
 from .check import SettingsSource
@@ -192,7 +192,9 @@ def trial_of(typed: list[Override], loader: ConfigLoader, project: Project) -> s
                 name = str(element.value)
     if name is None or name == "???":
         valid_names = ", ".join(trial_names(project)) or "none yet: lab trials new NAME"
-        raise LabError(f"no trial named; add trial=NAME. Trials: {valid_names}")
+        keys = [override.key_or_group for override in typed]
+        typo = "".join(f", but {key!r}" for key in keys if nearest(key, ["trial"]))
+        raise LabError(f"no trial named{typo}; add trial=NAME. Trials: {valid_names}")
     return name.strip("/")
 
 

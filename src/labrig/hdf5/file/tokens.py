@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
+from unicodedata import category
 
 import numpy as np
 
@@ -15,7 +16,9 @@ from ...errors import nearest, require_package
 from .errors import DataFileError
 from .layout import Layout
 
-WORD = re.compile(r"\w+|[^\w\s]")  # of a text in small letters: a word, or another sign
+# Accents and vowel signs that stand behind their letter; Python's \w has none of them
+MARKS = "".join(chr(n) for n in range(0x300, 0x3100) if category(chr(n)).startswith("M"))
+WORD = re.compile(rf"\w[\w{MARKS}]*|[^\w\s]")  # of a text in small letters: a word, or another sign
 # What has no token of its own: 0 fills short samples up, 1 stands for what was not in training
 SPECIAL = ["<pad>", "<unknown>"]
 LEARNT = ("characters", "words")  # their vocabulary is made of the training split

@@ -9,7 +9,6 @@ import json
 import os
 import shutil
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +17,8 @@ import yaml
 from omegaconf import OmegaConf
 from torch import Tensor, nn
 
-from ...errors import Failed, LabError, NotComparable, require_package
+from ...errors import Failed, LabError, require_package
 from ...failure import message_of
-from ...hdf5.file.joined import read_layouts
 from ...hdf5.file.tokens import Tokenizer
 from ...machine.cells import markdown_cell
 from ...machine.hub import PACKAGES, SCHEME, HubFile
@@ -34,11 +32,11 @@ from ...record.read.roots import run_roots
 from ...record.read.rows import read_row
 from ...record.read.run import Run
 from ...record.read.status import weights_of_numbers
-from ...record.reproduce.recorded_data import find_recorded_data
 from ...record.reproduce.recorded_weights import format_weights, recorded_weights
 from ...record.reproduce.today import config_of_today
 from ..parts.build import build_data
 from .load import load
+from .predictable import own_data
 
 BATCH = ({0: torch.export.Dim.AUTO},)  # the first axis may have any size
 TOLERANCE = 1e-4  # of outputs, absolute and relative: other kernels round otherwise
@@ -102,11 +100,9 @@ def write_model(config: Any, network: nn.Module, card: str, folder: Path) -> Non
 
 def write_vocabulary(project: Project, run: Run, folder: Path) -> None:
     """What the tokens mean that the network was given: the tokenizer's own file, or ours as JSON."""
-    tokenizer = None
-    with suppress(NotComparable):  # its data are gone
-        paths = find_recorded_data(project, run) if "size_bytes" in run.data else []
-        x = read_layouts(paths).fields.get("x") if paths else None
-        tokenizer = Tokenizer.of(x.attrs) if x else None
+    data = own_data(project, run)
+    x = data.fields.get("x") if data else None
+    tokenizer = Tokenizer.of(x.attrs) if x else None
     if tokenizer:
         text = tokenizer.content or json.dumps(tokenizer.attrs, ensure_ascii=False)
         write_file(folder / "tokenizer.json", text + "\n")
