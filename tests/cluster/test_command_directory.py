@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from labrig import env
 from labrig.cluster.job import command_attempt
-from labrig.cluster.job.work_directory import HASHED_BYTES
+from labrig.cluster.job.command_attempt import HASHED_BYTES
 from labrig.cluster.submit.check_frozen import name_unseen_words
 from labrig.cluster.submit.over_files import find_files
 from labrig.errors import Failed

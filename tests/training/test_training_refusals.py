@@ -18,8 +18,12 @@ from labrig.training.start import program
 from labrig.training.start.command import train_command
 from labrig.training.trained import load, predict
 from labrig.training.trained.predictable import choose_split, choose_test_split, make_predictable
-from labrig.training.trained.prediction_writer import PredictionWriter, as_fields, only_loader
-from labrig.training.trained.write_predictions import refuse_missing
+from labrig.training.trained.write_predictions import (
+    PredictionWriter,
+    as_fields,
+    only_loader,
+    refuse_missing,
+)
 from omegaconf import OmegaConf
 from projects import project_in
 

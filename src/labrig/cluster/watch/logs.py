@@ -157,12 +157,7 @@ def job_goes_on(run: Run) -> bool:
 
 
 def ask_for_stacks(run: Run) -> list[Path]:
-    """The files to which the processes of a run have written their stacks, with a signal to each.
-
-    Raises:
-        LabError: it does not run, or its processes cannot be reached from here.
-        Failed: the scheduler refuses; no process answered.
-    """
+    """The files to which the processes of a run have written their stacks, with a signal to each."""
     attempt = last_attempt(run.dir)
     folder = run.dir / "attempts" / str(attempt.n if attempt else 0)
     owner: ProcessFacts = owner_of(folder) if attempt and not attempt.end else {}

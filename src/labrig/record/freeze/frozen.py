@@ -266,11 +266,7 @@ def git_dir_of(top: Path) -> Path | None:
 
 
 def contains_code(git_dir: Path, code: Code) -> bool:
-    """Whether a repository holds every file of the recorded tree.
-
-    Raises:
-        Failed: it has the commit, with another tree.
-    """
+    """Whether a repository holds every file of the recorded tree."""
     git = Git(git_dir, {"GIT_DIR": str(git_dir)})
     tree = git.run("rev-parse", "-q", "--verify", f"{code['commit']}^{{tree}}").stdout.strip()
     if tree not in ("", code["tree"]):

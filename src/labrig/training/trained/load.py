@@ -70,9 +70,6 @@ def build_frozen_task(run: Run, project: Project) -> L.LightningModule:
     """The task of a run from its frozen code, which lies in a temporary directory until this process ends.
 
     The modules of today's code are what they were afterwards.
-
-    Raises:
-        LabError: the code of the run is gone, or was not recorded.
     """
     directory = Path(tempfile.mkdtemp(prefix="lab-frozen-"))
     atexit.register(shutil.rmtree, directory, ignore_errors=True)
@@ -97,11 +94,7 @@ def pop_modules(package: str) -> dict[str, ModuleType]:
 
 
 def load_weights(task: L.LightningModule, run: Run, checkpoint: str) -> None:
-    """Loads the weights of `run.checkpoints/<checkpoint>.ckpt` into a task, in place.
-
-    Raises:
-        LabError: there is no such checkpoint, it is damaged, or it does not fit the task.
-    """
+    """Loads the weights of `run.checkpoints/<checkpoint>.ckpt` into a task, in place."""
     file = run.checkpoints / f"{checkpoint}.ckpt"
     if not file.exists():
         names = sorted(path.stem for path in run.checkpoints.glob("*.ckpt"))
@@ -122,11 +115,7 @@ def load_weights(task: L.LightningModule, run: Run, checkpoint: str) -> None:
 
 
 def load_statistics(data: L.LightningDataModule, run: Run, checkpoint: str) -> None:
-    """Gives data the statistics by which the run standardised its own (data.standardize).
-
-    Raises:
-        LabError: the checkpoint has none.
-    """
+    """Gives data the statistics by which the run standardised its own (data.standardize)."""
     if not isinstance(data, H5DataModule) or not data.standardize:
         return
     content = head_of(run.checkpoints / f"{checkpoint}.ckpt")

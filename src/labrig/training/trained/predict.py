@@ -6,8 +6,11 @@ import argparse
 import os
 import tempfile
 import time
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
+
+from omegaconf import DictConfig
 
 from ...config.overrides import SettingsParser
 from ...errors import Failed, LabError, require_package
@@ -15,19 +18,21 @@ from ...machine.counted import counted
 from ...machine.own_output import is_marked, refuse_to_overwrite
 from ...project import Project
 from ...record.compare.experiments import group_experiments, seed_of
+from ...record.files.atomic import sha256
 from ...record.files.json_lines import read_lines
 from ...record.files.manifest import append_listed
-from ...record.files.schema import Row
+from ...record.files.schema import Code, Row
 from ...record.read.find import RUN_HELP, find_run
 from ...record.read.roots import run_roots
 from ...record.read.rows import read_rows, recorded_id
 from ...record.read.run import Run
+from ...record.read.status import weights_of_numbers
 from ...record.reproduce.run_frozen import run_with_frozen_code
 from ...record.verify.command import PREDICTIONS
 from ...record.write.claim import in_use
+from ...record.write.ran import RanCode, imported_code, places_in
 from ..parts.kept_data import with_kept_override
-from .code_to_run import add_choices, code_to_run, read_choices
-from .predict_run import DIRECTORY, place_of, predict_run
+from .code_to_run import add_choices, code_to_run, config_to_run, facts_of_code, read_choices
 from .prediction_table import HEAD_OF_CSV, TABLES, write_table
 
 FOLDS = "folds"  # the split: the held-out samples of all folds
@@ -211,3 +216,116 @@ def runs_of_folds(project: Project, run: Run) -> list[Run]:
             f"{run.id}. Train it: lab train trial={run.trial} data.folds={n_folds} data.fold={listed} -m"
         )
     return [Run.open(Path(by_fold[fold]["run_dir"])) for fold in range(n_folds)]
+
+
+ADVICE = "lab predict takes data=NAME, split=NAME, trainer.* and data.*"
+DIRECTORY = "predictions"  # in the directory of a run
+
+
+@dataclass(frozen=True)
+class Predictions:
+    """A file of predictions, as predictions.jsonl of its run holds it."""
+
+    path: str  # from the directory of the run, or absolute
+    content_sha256: str  # of the samples, as `lab data verify` prints it
+    n: int  # samples
+    fields: dict[str, str]  # type and shape of a sample's value
+    checkpoint: str
+    checkpoint_sha256: str
+    split: str | None  # None: what the predict_dataloader of the data gives
+    data: dict[str, Any]  # the data that were read, by their content
+
+
+def predict_run(
+    project: Project,
+    run: Run,
+    code: Code,
+    options: argparse.Namespace,
+    split: str | None,
+    settings: list[str],
+    target: Path | None = None,
+) -> dict[str, Any] | None:
+    """Predicts in this process, and records what was written.
+
+    Args:
+        code: of the run, which this process runs.
+        options: of which `checkpoint` and `data` are read.
+        settings: of trainer and data, which differ from those of the run.
+        target: the data file to write; None: in the directory of the run.
+
+    Returns:
+        The row of the record; None on other ranks than the first.
+    """
+    imported = imported_code(project, code)
+    config = config_to_run(project, run, options.data, settings, ADVICE)
+    ran = RanCode(imported, elsewhere=places_in(config.paths))
+    checkpoint = options.checkpoint or weights_of_numbers(run.dir, run.checkpoints).stem
+    predictions = predict(project, config, run, checkpoint, split, target)
+    if predictions is None:
+        return None
+    row = {
+        "time_unix_s": round(time.time(), 3),
+        "overrides": settings if options.data is None else [f"data={options.data}", *settings],
+        **asdict(predictions),
+        "code": facts_of_code(run, code, ran),
+    }
+    append_listed(run.dir, PREDICTIONS, row)
+    fields = ", ".join(f"{name} {kind}" for name, kind in predictions.fields.items())
+    print(f"run {run.id}, {checkpoint}.ckpt: {counted(predictions.n, 'sample')}, fields {fields}")
+    return row
+
+
+def predict(
+    project: Project,
+    config: DictConfig,
+    run: Run,
+    checkpoint: str,
+    split: str | None,
+    target: Path | None,
+) -> Predictions | None:
+    """Writes the predictions for every sample once, on any number of processes.
+
+    Args:
+        config: the configuration of the run; trainer and data may differ.
+        checkpoint: last, best or previous.
+        split: of a data file; None: test, or what the data's own predict_dataloader gives.
+        target: the file to write; None: in the directory of the run.
+
+    Returns:
+        None on other ranks than the first.
+    """
+    # They import torch, which takes seconds.
+    from .predictable import choose_split, make_predictable, rebuild
+    from .write_predictions import run_prediction
+
+    built = rebuild(project, config, run, checkpoint, choose_split, split)
+    make_predictable(built.task)
+    content = built.content
+    name = f"{checkpoint}-{Path(content.get('path', 'data')).stem}-{built.split or 'predict'}.h5"
+    target = target or run.dir / DIRECTORY / name.replace("/", "+")
+    file = run.checkpoints / f"{checkpoint}.ckpt"
+    provenance = {
+        "run": run.id,
+        "checkpoint": checkpoint,
+        "checkpoint_sha256": sha256(file),
+        "data": str(content.get("path")),
+        "data_sha256": str(content.get("sha256")),
+    }
+    written = run_prediction(built.config, built.data, built.task, target, built.split, provenance)
+    if written is None:
+        return None
+    return Predictions(
+        path=place_of(target, run),
+        content_sha256=written.sha256,
+        n=written.n,
+        fields=written.fields,
+        checkpoint=checkpoint,
+        checkpoint_sha256=provenance["checkpoint_sha256"],
+        split=built.split,
+        data=content,
+    )
+
+
+def place_of(target: Path, run: Run) -> str:
+    """A path from the directory of the run, where the file lies in it; else the whole path."""
+    return str(target.relative_to(run.dir) if target.is_relative_to(run.dir) else target)

@@ -1,17 +1,23 @@
-"""Adopts a repository of the lightning-hydra-template family: configs/ in groups, `_target_`s, src/."""
+"""Adopts a repository of the lightning-hydra-template family: configs/ in groups, `_target_`s, src/.
+
+Its settings are written in the words of this project.
+"""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
+
+from omegaconf import OmegaConf
+from omegaconf.errors import OmegaConfBaseException
 
 from ...errors import LabError
 from ...project import Project
 from .composed import Configs, ForeignConfig
-from .modules import Modules, new_place
-from .plan import AdoptionPlan, shortened, trial_name
-from .settings import Translation, difference
+from .modules import Modules, dotted_parts, new_place
+from .plan import OLD_LIGHTNING, AdoptionPlan, Notes, shortened, trial_name
 
 EXPERIMENT = "experiment"
 SECTIONS = {"data": "data", "model": "task"}  # there and here
@@ -142,3 +148,201 @@ def targets_in(values: Any) -> set[str]:
         return set()
     own = {values["_target_"]} if isinstance(values.get("_target_"), str) else set()
     return own | {target for item in values.values() for target in targets_in(item)}
+
+
+MISSING = "???"  # of Hydra: somebody must write it
+WHOLE = re.compile(r"\$\{([^${}]+)\}")
+KEPT = re.compile(r"\.|oc\.(env|select|decode):|(data|seed|model)(\.|$)")  # means the same here
+NOTHING = "${nothing:}"  # a resolver that nobody has
+LEAF = "lab adopt"  # a key that no configuration has
+LIGHTNING = "lightning.pytorch."
+# Arguments of Lightning's Trainer that are another setting here
+ELSEWHERE = {
+    "benchmark": "speed.cudnn_benchmark",
+    "deterministic": "record.deterministic",
+    "log_every_n_steps": "log.every_n_steps",
+    "sync_batchnorm": "speed.sync_batchnorm",
+}
+# Those that the run directory, the job or the lines of a run decide
+OF_THE_RUN = (
+    *("_target_", "default_root_dir", "logger", "callbacks"),
+    *("enable_progress_bar", "enable_model_summary", "enable_checkpointing"),
+)
+# What Lightning does where nothing is said, and this project would do something else
+LIGHTNINGS_DEFAULTS = {"precision": "32-true", "matmul_precision": "highest"}
+LIGHTNINGS_EPOCHS = 1000
+
+
+@dataclass(frozen=True)
+class Translation:
+    """Translates one composed configuration."""
+
+    modules: Modules
+    composed: ForeignConfig
+    package: str  # where the modules lie now, such as `${package}.mnist`
+    notes: Notes
+
+    def there(self, name: str) -> dict[str, Any]:
+        """A section as it is there; {} where it is none."""
+        values = self.composed.values.get(name)
+        return values if isinstance(values, dict) else {}
+
+    def section(self, name: str) -> dict[str, Any]:
+        """A section in the words of here; {} where it is none."""
+        return self.value(self.there(name), "task" if name == "model" else name)
+
+    def value(self, value: Any, key: str, is_resolved: bool = False) -> Any:
+        """A value with targets and references as they are here.
+
+        Args:
+            key: dotted, for what is asked.
+        """
+        if isinstance(value, dict):
+            return {
+                name: self.value(item, f"{key}.{name}", is_resolved) for name, item in value.items()
+            }
+        if isinstance(value, list):
+            return [self.value(item, f"{key}.{n}", is_resolved) for n, item in enumerate(value)]
+        if not isinstance(value, str):
+            return value
+        if key.endswith("._target_"):
+            return self.target(value, key)
+        if value == MISSING:
+            self.notes.ask(f"{key} is ??? there: write its value, or type it with each command")
+        return value if is_resolved or "${" not in value else self.referred(value, key)
+
+    def target(self, target: str, key: str) -> str:
+        """The name of a class or function where it lies now."""
+        if target.startswith(f"{OLD_LIGHTNING}."):
+            return LIGHTNING + target.removeprefix(f"{OLD_LIGHTNING}.")
+        found = self.modules.find(target)
+        if found is None:
+            if self.modules.file_of(target.partition(".")[0]):
+                self.notes.ask(f"{key} is {target}, which the repository has not: correct it")
+            return target
+        file, name = found
+        return ".".join([self.package, *dotted_parts(new_place(file)), name])
+
+    @cached_property
+    def known(self) -> Any:
+        """The whole configuration; see `known_here`."""
+        return OmegaConf.create(known_here(self.composed.values))
+
+    def referred(self, text: str, key: str) -> Any:
+        """A text with its references `${...}`; those to what does not move along become values."""
+        try:
+            self.known[LEAF] = known_here([text])
+            list_of_one: Any = OmegaConf.to_container(self.known[LEAF], resolve=True)
+        except (OmegaConfBaseException, RecursionError):
+            self.notes.ask(f"{key} is {text} there, which means nothing here: write its value")
+            return MISSING
+        return self.value(list_of_one[0], key, is_resolved=True)
+
+    def trainer(self) -> dict[str, Any]:
+        """The sections that the section `trainer` there becomes."""
+        there = self.there("trainer").items()
+        raw = {name: x for name, x in there if name not in OF_THE_RUN and x is not None}
+        here = self.value(raw, "trainer")
+        here.pop("accelerator", None)
+        n_devices, n_nodes = here.pop("devices", 1), here.pop("num_nodes", 1)
+        if n_devices not in (1, "auto") or n_nodes != 1:
+            self.notes.ask(
+                f"trainer.devices is {n_devices} on {n_nodes} node(s) there. Here: trainer.devices=N, or "
+                "job.gpus=N and job.nodes=N of lab submit"
+            )
+        if here.get("strategy") in ("auto", "ddp"):
+            del here["strategy"]
+        sections: dict[str, Any] = {"trainer": here}
+        for name, place in ELSEWHERE.items():
+            value = here.pop(name, False)
+            if value is not False:  # which is what they are here, too
+                section, _, key = place.partition(".")
+                sections.setdefault(section, {})[key] = value
+        for name, value in LIGHTNINGS_DEFAULTS.items():
+            here.setdefault(name, value)
+        if "max_epochs" not in here and "max_time" not in here:
+            here["max_epochs"] = -1 if here.get("max_steps", -1) != -1 else LIGHTNINGS_EPOCHS
+        if self.composed.values.get("test") is False:
+            here["test_after_fit"] = False
+        return sections
+
+    def device(self) -> str | None:
+        """The option of the group `trainer` that means the accelerator."""
+        accelerator = self.there("trainer").get("accelerator")
+        return {"cpu": "cpu", "gpu": "gpu", "cuda": "gpu"}.get(str(accelerator))
+
+    def callbacks(self) -> dict[str, Any]:
+        """The section `callbacks`. A checkpoint callback writes into the directory of the run."""
+        kept: dict[str, Any] = {}
+        for name, node in self.there("callbacks").items():
+            if target := target_of(node):  # without one it does nothing
+                place = "dirpath" if target.endswith(".ModelCheckpoint") else None
+                node = {key: item for key, item in node.items() if key != place}
+                kept[name] = self.value(node, f"callbacks.{name}")
+        return kept
+
+    def monitor(self) -> dict[str, Any]:
+        """The section `checkpoint`: the metric that chooses best.ckpt; null where nothing says it."""
+        for ending in (".ModelCheckpoint", ".EarlyStopping"):
+            for node in self.callbacks().values():
+                if node["_target_"].endswith(ending) and node.get("monitor") not in (None, MISSING):
+                    return {"monitor": node["monitor"], "mode": node.get("mode", "min")}
+        self.notes.ask(
+            "no metric chooses best.ckpt: write checkpoint.monitor and checkpoint.mode, as val/loss and min"
+        )
+        return {"monitor": None}
+
+    def tell_of_the_rest(self) -> None:
+        """What has no place here, or is another one."""
+        values = self.composed.values
+        for name, node in self.there("logger").items():
+            if target := target_of(node):
+                self.notes.ask(f"logger.{name} is {target}; here: logger=NAME (lab docs watching)")
+        if values.get("seed") is None:
+            self.notes.tell("seed: none there, so each run differed. Here it is 0: seed=N")
+        if values.get("test") and "ModelCheckpoint" in str(self.callbacks()):
+            self.notes.tell(
+                "the test took the best checkpoint there, and takes the final weights here. "
+                "Of the best: lab eval RUN --checkpoint best"
+            )
+
+
+def known_here(value: Any) -> Any:
+    """A value in which a reference that means something here is text, and one that does not is an error."""
+    if isinstance(value, dict):
+        return {key: known_here(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [known_here(item) for item in value]
+    if not isinstance(value, str):
+        return value
+    if "${" in WHOLE.sub("", value):  # a reference inside another
+        return NOTHING
+    return WHOLE.sub(reference_here, value)
+
+
+def reference_here(match: re.Match[str]) -> str:
+    name = match[1].strip()
+    if name == "paths.data_dir":
+        name = "paths.data.0"  # the first place of paths.data
+    elif not KEPT.match(name):
+        return NOTHING if name.startswith("paths.") or ":" in name else match[0]
+    return "\\${" + re.sub(r"^model\b", "task", name) + "}"
+
+
+def target_of(node: Any) -> str | None:
+    """The `_target_` of a section; None where there is none."""
+    target = node.get("_target_") if isinstance(node, dict) else None
+    return target if isinstance(target, str) else None
+
+
+def difference(base: dict[str, Any], value: dict[str, Any]) -> dict[str, Any]:
+    """What to merge into `base` to get `value`, which has all keys of `base`."""
+    changed: dict[str, Any] = {}
+    for key, item in value.items():
+        if isinstance(item, dict) and isinstance(base.get(key), dict):
+            inner = difference(base[key], item)
+            if inner:
+                changed[key] = inner
+        elif key not in base or base[key] != item or type(base[key]) is not type(item):
+            changed[key] = item
+    return changed
