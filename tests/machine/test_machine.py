@@ -250,7 +250,8 @@ def test_a_launcher_with_a_missing_variable_is_named():
 def test_a_name_that_leads_to_itself_takes_the_only_network(monkeypatch):
     """Debian's installer writes `127.0.1.1 HOSTNAME`."""
     addresses = {"lo": "127.0.0.1", "eth0": "10.0.0.7", "ib0": ""}
-    monkeypatch.delenv(network.GLOO_INTERFACE, raising=False)
+    monkeypatch.setenv(network.GLOO_INTERFACE, "")  # so that what is chosen ends with the test
+    monkeypatch.delenv(network.GLOO_INTERFACE)
     monkeypatch.setattr(network.socket, "gethostbyname", lambda name: "127.0.1.1")
     monkeypatch.setattr(network.socket, "if_nameindex", lambda: list(enumerate(addresses)))
     monkeypatch.setattr(network, "own_address", addresses.get)

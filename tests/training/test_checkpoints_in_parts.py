@@ -52,7 +52,9 @@ class KillsInSave(L.Callback):
     def on_train_start(self, trainer, task):
         fsync = os.fsync
         def slow(file):
-            time.sleep(0.5 if "checkpoints" in os.readlink(f"/proc/self/fd/{file}") else 0)
+            is_awaited = "KILL" in os.environ and trainer.current_epoch > 0
+            if is_awaited and "checkpoints" in os.readlink(f"/proc/self/fd/{file}"):
+                time.sleep(3)
             return fsync(file)
         os.fsync = slow
 
