@@ -50,6 +50,7 @@ def test_help_is_given_next_to_settings(monkeypatch, capsys):
     [
         (["runs", "list", "--colums", "size"], "there is no --colums; did you mean: --columns"),
         (["runs", "list", "--limit", "4"], "there is no --limit"),
+        (["runs", "table", "--met", "acc"], "there is no --met; did you mean: --metric"),
         (["data", "pack", "a", "--size", "3"], "argument --size: expected 2 arguments"),
         (["runs", "show"], "the following arguments are required: RUN"),
     ],

@@ -1,7 +1,7 @@
 """The parser of what is typed behind a command."""
 
 import argparse
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from .errors import LabError, nearest
 
@@ -9,7 +9,13 @@ UNKNOWN = "unrecognized arguments: "  # as argparse says it
 
 
 class CommandParser(argparse.ArgumentParser):
-    """An ArgumentParser that answers a mistake in a line, with the option that was meant."""
+    """An ArgumentParser that answers a mistake in a line, with the option that was meant.
+
+    Options are typed whole: the beginning of one could be that of another one tomorrow.
+    """
+
+    def __init__(self, *args: Any, **settings: Any) -> None:
+        super().__init__(*args, allow_abbrev=False, **settings)
 
     def error(self, message: str) -> NoReturn:
         """Raises LabError."""

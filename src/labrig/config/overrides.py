@@ -166,7 +166,7 @@ class SettingsParser(argparse.ArgumentParser):
     """
 
     def __init__(self, prog: str, description: str, run_help: str | None = None) -> None:
-        super().__init__(prog=prog, description=description, allow_abbrev=False)
+        super().__init__(prog=prog, description=description)
         self.takes_run = run_help is not None
         self.takes_words = False  # after --, for the script of the trial
         if self.takes_run:

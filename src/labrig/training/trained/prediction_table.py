@@ -157,7 +157,7 @@ def flat_columns(
 
 def write_csv(path: Path, columns: Mapping[str, np.ndarray]) -> None:
     with open(path, "w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file)
+        writer = csv.writer(file, lineterminator="\n")
         writer.writerow(columns)
         writer.writerows(zip(*columns.values(), strict=True))
 
