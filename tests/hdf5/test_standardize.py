@@ -97,7 +97,7 @@ def test_new_data_need_no_training_part(tmp_path):
     new = H5DataModule(str(tmp_path / "new.h5"), fields=("x", "y"), standardize="x")
     new.load_state_dict(state)
     expected = (x[:9] - x[:30].mean(0)) / x[:30].std(0)
-    np.testing.assert_allclose(batch_of(new, "test")[0], expected, rtol=1e-5, atol=1e-5)
+    assert batch_of(new, "test")[0] == pytest.approx(expected, rel=1e-5, abs=1e-5)
 
 
 def torch_round_trip(state, folder):
