@@ -104,7 +104,7 @@ def test_the_search_leads_to_a_page(address, browser):
     page.locator("[data-md-component=search-query]").press_sequentially("preempted")
     # Not a list of all links: the search goes on replacing them while it is read.
     link = page.locator(f".md-search-result__link[href^='{address}cluster/']").first
-    expect(link).to_be_attached(timeout=60_000)
+    expect(link).to_be_attached()
     assert "preempted" in page.content()
     page.close()
 

@@ -8,10 +8,11 @@ from shutil import copytree
 
 import pytest
 from labrig.project import Project
-from projects import PROJECT, ROOT, environment_of, equip
+from projects import PROJECT, ROOT, call, environment_of, equip
 from record_package import create
 from setup_projects import UV, setup
 from small_environment import small_environment
+from trainings import SHORT
 from trial_runs import add_run, trial_folder
 
 
@@ -113,12 +114,14 @@ def test_logs_gives_what_a_job_printed(made, tmp_path):
 
 
 @pytest.mark.slow
-def test_the_example_notebook_runs(home):
+def test_the_example_notebook_runs(own_project):
     """The script of examples/notebooks, cell by cell as jupytext would pair it."""
     text = (ROOT / "examples/notebooks/compare_runs.py").read_text(encoding="utf-8")
     assert "formats: ipynb,py:percent" in text
     assert text.count("\n# %%\n") == text.count("\n# %% [markdown]\n") >= 5
-    output = python(home, text, at=trial_folder(home, "baseline"))
+    call(own_project, "lab", "data", "pack", "digits")
+    call(own_project, "lab", "train", "trial=baseline", *SHORT)
+    output = python(own_project, text, at=trial_folder(own_project, "baseline"))
     assert "baseline" in output
     assert "val/loss" in output
     assert "151498 parameters" in output
@@ -131,6 +134,8 @@ from labrig import load, logs, queue, runs, submit
 ended = time.monotonic() + 240
 while runs("seed=31")[0]["status"] in ("queued", "running") and time.monotonic() < ended:
     time.sleep(1)
+while "cost: " not in logs(sent.run_id) and time.monotonic() < ended:
+    time.sleep(1)  # its last line comes after the status
 (run,) = runs("seed=31")
 print(run["status"], run["run_id"] == sent.run_id)
 print(logs(sent.run_id))

@@ -120,17 +120,17 @@ def test_a_browser_shows_new_rows_and_runs_without_loading_the_page_again(own):
         page.fill("#filter", "trial=baseline")
         log.append(2, 0, {"val/loss": 0.03125})
         newest = page.locator("#runs tbody tr", has_text=run.id)
-        expect(newest).to_contain_text("0.03125", timeout=30_000)
+        expect(newest).to_contain_text("0.03125")
         for _ in range(2):
             other = train(own)
             folder = other.dir / "pictures"
             folder.mkdir()
             (folder / "sample.png").write_bytes(PIXEL_PNG)
-        expect(page.locator("#runs tbody tr", has_text=other.id)).to_have_count(1, timeout=30_000)
+        expect(page.locator("#runs tbody tr", has_text=other.id)).to_have_count(1)
         assert page.input_value("#filter") == "trial=baseline"
         page.locator("section#pictures").scroll_into_view_if_needed()
         side_by_side = page.locator("section#pictures .pictures", has_text="sample.png")
-        expect(side_by_side.locator("img")).to_have_count(2, timeout=30_000)
+        expect(side_by_side.locator("img")).to_have_count(2)
         boxes = [side_by_side.locator("figure").nth(n).bounding_box() for n in (0, 1)]
         assert boxes[0]["y"] == boxes[1]["y"]
         assert page.evaluate("window.isFirst"), "the page was loaded again"
@@ -138,7 +138,7 @@ def test_a_browser_shows_new_rows_and_runs_without_loading_the_page_again(own):
         log.close()
         server.shutdown()
         server.server_close()
-        expect(page.locator("body.gone")).to_have_count(1, timeout=30_000)
+        expect(page.locator("body.gone")).to_have_count(1)
 
 
 @pytest.mark.slow

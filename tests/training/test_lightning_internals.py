@@ -21,10 +21,12 @@ def another_release(monkeypatch):
 
 
 def test_lines_are_counted_by_the_core_that_can_count_in_two_threads(monkeypatch):
-    monkeypatch.delenv("LINE_PROFILER_CORE", raising=False)
+    for name in ("LINE_PROFILER_CORE", "LINE_PROFILER_OWNER_PID"):
+        monkeypatch.setenv(name, "")  # so that what is set ends with the test
+        monkeypatch.delenv(name)
     lightning_internals_torch.collect_marked_lines()
     lightning_internals_torch.forget_marked_lines()
-    assert os.environ.pop("LINE_PROFILER_CORE") == "legacy"
+    assert os.environ["LINE_PROFILER_CORE"] == "legacy"
 
 
 def test_with_another_release_the_rest_says_that_it_is_not_there(another_release):

@@ -2,16 +2,16 @@
 
 import csv
 import json
-import os
 import signal
 import socket
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
-from projects import call, environment_of
+from projects import call, copy_project, environment_of, equip
 from trainings import SHORT, last, rows, start
 from wandb_files import logged_steps, records_in, rows_in
 from wandb_server import wandb_server
@@ -21,6 +21,14 @@ pytestmark = pytest.mark.slow
 KEY = "0123456789abcdef" * 2 + "01234567"  # 40 characters, as W&B's
 OFFLINE = {"WANDB_API_KEY": KEY, "WANDB_MODE": "offline", "NETRC": "/nonexistent"}
 SETTINGS = ("trial=baseline", *SHORT, "logger=[csv,tensorboard,wandb,mlflow]")
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory):
+    """A project of these tests alone: `lab sync` uploads the runs of all."""
+    folder = equip(copy_project(tmp_path_factory.mktemp("loggers") / "myproj"))
+    call(folder, "lab", "data", "pack", "digits")
+    return folder
 
 
 @pytest.fixture(scope="module")
@@ -100,7 +108,7 @@ def test_no_key_is_in_a_file(home, run):
     assert found == ""
 
 
-def test_sync_uploads_to_both_and_only_once(home, run, logged, tmp_path):
+def test_sync_uploads_to_both_and_only_once(home, run, logged, tmp_path, monkeypatch):
     """W&B's own command reads its file, and sends it to a server on this machine."""
     from mlflow.tracking import MlflowClient
 
@@ -115,7 +123,7 @@ def test_sync_uploads_to_both_and_only_once(home, run, logged, tmp_path):
     steps = [row["trainer/global_step"] + 1 for row in history if "train/loss" in row]
     assert steps == sorted(logged)
 
-    os.environ.setdefault("MLFLOW_ALLOW_FILE_STORE", "true")
+    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
     client = MlflowClient(uri)
     (found,) = runs_of_mlflow(client, run)
     points = client.get_metric_history(found.info.run_id, "train/loss")
@@ -141,7 +149,9 @@ def test_curves_of_a_run_that_goes_on_are_uploaded(home):
     with wandb_server() as (url, histories):
         environment = environment_of(home, WANDB_BASE_URL=url, WANDB_API_KEY=KEY)
         command = [sys.executable, "-m", "labrig", "sync", "--watch"]
-        watch = subprocess.Popen(command, cwd=home, env=environment)
+        # Tests that run in the background ignore Ctrl-C, and what they start would do so too.
+        listen = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+        watch = subprocess.Popen(command, cwd=home, env=environment, preexec_fn=listen)
         try:
             wait_for(lambda: histories.get(run_id))
             assert process.poll() is None, "the run goes on"
@@ -153,7 +163,7 @@ def test_curves_of_a_run_that_goes_on_are_uploaded(home):
             watch.send_signal(signal.SIGINT)
             process.kill()
             for each in (watch, process):
-                each.wait(60)
+                each.wait(120)
             process.stdout.close()
         history = [json.loads(line) for line in histories[run_id]]
         steps = [row["trainer/global_step"] + 1 for row in history if "train/loss" in row]
