@@ -2,7 +2,7 @@
 # test-slow: what takes longer    test-cluster: jobs on real schedulers (root)
 # test-gpu: what only a GPU can show, see docs/gpu.md; REHEARSE=1: the same checks on the CPU, as far as they go
 # mutations: features taken out, each of which its test must notice; each week
-# test-updates: copier update, in many projects    test-release: what takes minutes; both each week
+# test-updates: copier update, in many projects    test-release: what takes minutes, as root on schedulers too; both each week
 # judge: the tools of others, on a project and on this repository
 # regenerate: all files that programs write from others
 # site: these pages as a site in site/, with search and the functions of lab
@@ -58,8 +58,9 @@ test-cluster: .venv/ready
 	    echo "test-cluster: skipped: it starts a Slurm and a Grid Engine, which needs root: sudo make test-cluster"; exit 0; \
 	fi; \
 	mkdir -p build; code=0; \
-	.venv/bin/python -m pytest -m cluster tests/cluster/test_cluster_gridengine.py >build/gridengine.log 2>&1 & gridengine=$$!; \
-	.venv/bin/python -m pytest -m cluster --ignore=tests/cluster/test_cluster_gridengine.py || code=$$?; \
+	.venv/bin/python -m pytest -m "cluster and not release" tests/cluster/test_cluster_gridengine.py >build/gridengine.log 2>&1 & gridengine=$$!; \
+	.venv/bin/python -m pytest -m "cluster and not release" \
+	    $$(grep -rl --include='test_*.py' --exclude=test_cluster_gridengine.py -e needs_root -e mark.cluster tests) || code=$$?; \
 	wait "$$gridengine" || code=$$?; \
 	cat build/gridengine.log; exit "$$code"
 

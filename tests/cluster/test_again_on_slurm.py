@@ -3,19 +3,18 @@
 
 import json
 import re
-import subprocess
 from pathlib import Path
 
 import pytest
 from slurm_jobs import (  # noqa: F401
-    FOLDER,
-    SCRIPTS,
     cluster_with,
     ended,
     job,
+    kill_node,
     lab,
     needs_root,
-    slurm,
+    notice_dead,
+    start_node,
     submit,
     training,
     wait_until,
@@ -28,8 +27,9 @@ JobAcctGatherFrequency=task=1
 JobAcctGatherParams=OverMemoryKill
 DefMemPerCPU=1500
 """
-HUNGRY = '''"""Takes 1.5 GB in the third epoch."""
+HUNGRY = '''"""Takes 1.5 GB in the third epoch; Slurm looks each second, and ends the first attempt."""
 
+import os
 import time
 
 import lightning.pytorch as L
@@ -39,7 +39,7 @@ class Hungry(L.Callback):
     def on_train_epoch_start(self, trainer, pl_module):
         if trainer.current_epoch == 2:
             self.held = bytearray(b"x") * (1500 << 20)
-            time.sleep(8)
+            time.sleep(20 if os.environ["LAB_NEXT_ATTEMPT"] == "1" else 2)
 '''
 OVER = ("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY")
 
@@ -92,10 +92,10 @@ def test_what_lacked_memory_gets_more_and_continues(lab):
     assert "sent again by job.retry, job.mem=3000M; before: out of memory" in page
 
 
+@pytest.mark.release  # as for memory, after a minute
 def test_what_lacked_time_gets_more_and_continues(lab):
-    slow = training(1.5, "callbacks.slow.first_attempt_only=true")
     asked = ["job.time=00:01:00", "site.requeue.method=none", "job.retry.times=1"]
-    sent = submit(lab, *slow, *asked)
+    sent = submit(lab, *training(1.5), *asked)
     again = sent_again(lab, sent)
     assert job(again["job_id"])["TimeLimit"] == "00:02:00"  # 90 s; Slurm counts in minutes
     ended(again)
@@ -109,11 +109,12 @@ def test_what_lacked_time_gets_more_and_continues(lab):
 
 def test_a_run_goes_without_the_node_that_failed(lab):
     asked = ['job.extra=["--no-requeue"]', "job.retry.times=1", "job.time=00:05:00"]
-    sent = submit(lab, *training(1.0, "callbacks.slow.first_attempt_only=true"), *asked)
+    sent = submit(lab, *training(1.0), *asked)
     wait_until((Path(sent["run_dir"]) / "attempts/1/start.json").exists, "the start")
     node = job(sent["job_id"])["BatchHost"]
     try:
-        subprocess.run(["kill", "-KILL", (FOLDER / f"pid/node-{node}").read_text().strip()])
+        kill_node(node)
+        notice_dead(node)
         again = sent_again(lab, sent)
         assert job(again["job_id"])["ExcNodeList"] == node
         ended(again)
@@ -121,7 +122,7 @@ def test_a_run_goes_without_the_node_that_failed(lab):
         assert record["status"] == "finished"
         assert record["attempts"][1]["start"]["retry"]["because"].startswith("its node failed")
     finally:
-        subprocess.run([SCRIPTS / "slurm_node_start.sh", FOLDER, node], check=True, timeout=60)
+        start_node(node)
 
 
 def test_a_run_starts_after_the_runs_of_an_array_and_never_after_one_that_failed(lab):

@@ -17,7 +17,6 @@ import pytest
 from projects import environment_of
 from slurm_jobs import (  # noqa: F401
     FOLDER,
-    SCRIPTS,
     WAIT_S,
     at_step,
     cluster,
@@ -25,11 +24,14 @@ from slurm_jobs import (  # noqa: F401
     ended,
     job,
     json_of,
+    kill_node,
     lab,
     needs_root,
+    notice_dead,
     reference,
     restarted,
     slurm,
+    start_node,
     submit,
     training,
     wait_until,
@@ -38,11 +40,22 @@ from slurm_jobs import (  # noqa: F401
 
 pytestmark = needs_root
 LEAD_S = 30  # of a job of two minutes
-STOPPED_S = 65  # longer than the 20 s for which the commands of Slurm wait
+PATIENCE_S = 8  # for which the commands of Slurm wait here
+STOPPED_S = 25
 
 
 def controller():
     return int((FOLDER / "pid/slurmctld").read_text())
+
+
+@pytest.fixture
+def impatient(cluster, monkeypatch):
+    """Commands of Slurm wait for 8 seconds in place of 20."""
+    settings = (FOLDER / "slurm.conf").read_text()
+    assert "MessageTimeout=20\n" in settings
+    file = FOLDER / "impatient.conf"
+    file.write_text(settings.replace("MessageTimeout=20\n", f"MessageTimeout={PATIENCE_S}\n"))
+    monkeypatch.setenv("SLURM_CONF", str(file))
 
 
 @contextmanager
@@ -87,7 +100,7 @@ def status_of(lab, sent):
 
 
 @pytest.fixture
-def path_of_a_busy_centre(lab, tmp_path):
+def path_of_a_busy_centre(lab, tmp_path, impatient):
     def path(seconds):
         folder = sbatch_of_a_busy_centre(tmp_path, seconds)
         return f"{folder}:{environment_of(lab.folder)['PATH']}"
@@ -154,11 +167,12 @@ def test_a_run_that_slurm_starts_again_is_queued_although_it_failed(lab):
     words = training(0.3, "job.nodes=2")
     sent = submit(lab, *words)
     at_step(sent, 16)
-    os.kill(int((FOLDER / "pid/node-c2").read_text()), signal.SIGKILL)  # rank 0 is on the other
+    kill_node("c2")  # rank 0 is on the other
     try:
-        wait_until(lambda: job(sent["job_id"])["JobState"] == "PENDING", "the job queued again")
         summary = Path(sent["run_dir"]) / "summary.json"
         wait_until(summary.exists, "the end that rank 0 wrote")
+        notice_dead("c2")
+        wait_until(lambda: job(sent["job_id"])["JobState"] == "PENDING", "the job queued again")
         assert json.loads(summary.read_text())["status"] == "failed"
         assert re.search(rf"^{sent['run_id']} .* queued ", lab("queue"), re.M)
         shown = lab("runs", "show", sent["run_id"])
@@ -169,10 +183,7 @@ def test_a_run_that_slurm_starts_again_is_queued_although_it_failed(lab):
         assert "1 of 2 runs exist already" in output
         lab("cancel", re.search(r"^job \d+  run (\S+)", output, re.M)[1])
     finally:
-        subprocess.run([SCRIPTS / "slurm_node_start.sh", FOLDER, "c2"], check=True, timeout=60)
-        wait_until(
-            lambda: "down" not in slurm("sinfo", "-h", "-n", "c2", "-o", "%T"), "the node back"
-        )
+        start_node("c2")
     lab("cancel", sent["run_id"])
     ended(sent, "CANCELLED")
     assert sent["run_id"] not in lab("queue").partition("stopped")[0]
@@ -201,7 +212,7 @@ def test_checkpoints_of_30_GB_do_not_delay_the_requeue(lab):
     ended(sent, "CANCELLED")
 
 
-def test_a_controller_in_maintenance_is_one_line_and_ends_are_remembered(lab):
+def test_a_controller_in_maintenance_is_one_line_and_ends_are_remembered(lab, impatient):
     held = [
         submit(lab, "job.gpus=0", "job.extra=[--hold]", "--", "sleep", str(300 + n))
         for n in range(3)
@@ -226,8 +237,12 @@ def test_an_interrupted_run_is_continued_by_a_job_bit_for_bit(lab, reference):
     sent = submit(lab, *words)
     at_step(sent, 16)
     assert "nothing was submitted" in lab("submit", sent["run_id"], rc=4)
+    assert sent["run_id"] in lab("queue")
     lab("cancel", sent["run_id"])
     log = ended(sent, "CANCELLED")
+    assert lab("queue").strip() == "no jobs"
+    assert job(sent["job_id"])["Restarts"] == "0", "it is not requeued"
+    lab("cancel", sent["run_id"], rc=2)
     assert "as lab cancel" in log
     assert "the scheduler asked" not in log
     output = lab("submit", "site=slurm", "trial=baseline", *words, "--no-batch", "--dry-run")

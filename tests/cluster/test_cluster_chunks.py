@@ -65,7 +65,7 @@ def test_the_next_chunk_resumes_a_stopped_run_and_the_last_is_cancelled(lab):
 
 def test_a_chain_continues_after_a_kill_and_ends_with_a_failure_or_a_cancel(lab, tmp_path):
     again = tmp_path / "again"
-    command = f"test -e {again} || {{ touch {again}; sleep 300; }}; exit 3"
+    command = f"test -e {again} || {{ touch {again}; exec sleep 300; }}; exit 3"
     sent = submit(lab, *CHUNKS, "--", "bash", "-c", command)
     _, second, third = sent["chain"]
     wait_until(again.exists, "the first chunk runs")

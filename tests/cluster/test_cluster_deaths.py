@@ -2,10 +2,8 @@
 """Jobs on a real Slurm that cannot write how they ended: `lab` says it in words. Needs root; `make test-cluster`."""
 
 import json
-import os
 import re
 import shutil
-import signal
 import subprocess
 from pathlib import Path
 
@@ -13,25 +11,21 @@ import pytest
 from labrig.record.files.process import pid_started
 from slurm_jobs import (  # noqa: F401
     FOLDER,
-    SCRIPTS,
+    STUBBORN,
     cluster,
     ended,
+    kill_node,
     lab,
     needs_root,
+    notice_dead,
     slurm,
+    start_node,
     submit,
     wait_until,
 )
 from stand_in_gpus import STAND_INS
 
 pytestmark = needs_root
-STUBBORN = ["--", "bash", "-c", "trap '' TERM USR2; while sleep 1; do :; done"]
-
-
-@pytest.fixture(scope="module")
-def out_of_time(lab):
-    """A job that ignores the warning before its time limit; the other tests run meanwhile."""
-    return submit(lab, "job.gpus=0", "job.time=00:01:00", 'job.extra=["--nodelist=c1"]', *STUBBORN)
 
 
 @pytest.fixture
@@ -40,7 +34,7 @@ def second_node():
     yield
     Path(FOLDER / "prolog-fails").unlink(missing_ok=True)
     if not pid_started(int((FOLDER / "pid/node-c2").read_text())):
-        subprocess.run([SCRIPTS / "slurm_node_start.sh", FOLDER, "c2"], check=True, timeout=60)
+        start_node("c2")
 
     def is_back():
         subprocess.run(
@@ -69,7 +63,7 @@ def over(lab, sent):
     wait_until(lambda: sent["run_id"] not in lab("queue").partition("stopped")[0], "the end")
 
 
-def test_a_killed_process_is_reported_with_what_srun_printed(lab, out_of_time):
+def test_a_killed_process_is_reported_with_what_srun_printed(lab):
     sent = submit(lab, "job.gpus=0", *STUBBORN)
     has_begun(sent)
     slurm("scancel", "--signal=KILL", f"{sent['job_id']}.0")  # as the kernel, short of memory
@@ -79,17 +73,17 @@ def test_a_killed_process_is_reported_with_what_srun_printed(lab, out_of_time):
         assert re.search(r"srun: error: c\d: task 0: Killed", lab("logs", sent["run_id"], *words))
 
 
-def test_a_dead_node_is_named(lab, out_of_time, second_node):
+def test_a_dead_node_is_named(lab, second_node):
     where = 'job.extra=["--nodelist=c2", "--no-requeue"]'
     sent = submit(lab, "job.gpus=0", where, "--", "sleep", "300")
     has_begun(sent)
-    os.kill(int((FOLDER / "pid/node-c2").read_text()), signal.SIGKILL)
-    slurm("scontrol", "update", "NodeName=c2", "State=DOWN", "Reason=test")
+    kill_node("c2")
+    notice_dead("c2")
     over(lab, sent)
     assert words_of(lab, sent) == "its node failed (c2); what was saved can be resumed"
 
 
-def test_a_failing_prolog_is_reported_while_the_job_is_held(lab, out_of_time, second_node):
+def test_a_failing_prolog_is_reported_while_the_job_is_held(lab, second_node):
     (FOLDER / "prolog-fails").touch()
     sent = submit(lab, "job.gpus=0", 'job.extra=["--nodelist=c2"]', "--", "true")
     wait_until(lambda: "its node could not launch it" in lab("queue"), "the prolog")
@@ -115,7 +109,7 @@ def stand_in(lab, monkeypatch):
     file.unlink()
 
 
-def test_a_job_with_an_idle_gpu_is_seen_and_stopped(lab, out_of_time, stand_in):
+def test_a_job_with_an_idle_gpu_is_seen_and_stopped(lab, stand_in):
     sent = submit(lab, "job.gpus=1", "job.idle_min=0.5", "--", "sleep", "300")
     start = Path(sent["run_dir"]) / "attempts/1/start.json"
     wait_until(start.exists, "the start")
@@ -128,9 +122,3 @@ def test_a_job_with_an_idle_gpu_is_seen_and_stopped(lab, out_of_time, stand_in):
     assert re.search(r"^  job +\d+ on slurm: stopped: its GPUs did nothing for 0.5 min", page, re.M)
     assert "stopped: its GPUs did nothing" in lab("queue")
     assert "its job is over" in lab("top", sent["run_id"], rc=2)
-
-
-def test_the_time_limit_is_reported(lab, out_of_time):
-    ended(out_of_time, "TIMEOUT")
-    words = words_of(lab, out_of_time)
-    assert words == "killed at its time limit (job.time), before it had saved"

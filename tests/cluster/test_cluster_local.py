@@ -101,8 +101,7 @@ def test_a_detached_job_can_be_seen_and_cancelled(lab):
 def test_a_waiting_task_is_cancelled_at_once_and_an_interrupted_run_continues_as_a_job(lab):
     """Reproductions 8 and 16 of the second log of a new user."""
     lab("data", "pack", "digits")
-    slow_at_first = [*slow(0.5), "callbacks.slow.first_attempt_only=true"]
-    sent = submit(lab, *slow_at_first, "seed=1,2")
+    sent = submit(lab, *slow(0.5), "seed=1,2")
 
     def begun():
         return [run for run in sent if (Path(run["run_dir"]) / "metrics.jsonl").exists()]
@@ -123,7 +122,7 @@ def test_a_waiting_task_is_cancelled_at_once_and_an_interrupted_run_continues_as
     log = lab("logs", first["run_id"])
     assert "as lab cancel" in log
     assert "the scheduler asked" not in log
-    twin = lab("submit", *SETTINGS, *slow_at_first, "seed=1", "--no-batch", "--dry-run")
+    twin = lab("submit", *SETTINGS, *slow(0.5), "seed=1", "--no-batch", "--dry-run")
     assert "@@" not in twin
     assert "is a trial, not a run" in lab("submit", "baseline", rc=2)
     assert "site=… and job.… only" in lab("submit", first["run_id"], "seed=3", rc=2)

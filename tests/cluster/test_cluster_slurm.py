@@ -14,6 +14,7 @@ import pytest
 from projects import call
 from slurm_jobs import (  # noqa: F401
     SLOW,
+    STUBBORN,
     WAIT_S,
     cluster,
     curve,
@@ -23,10 +24,10 @@ from slurm_jobs import (  # noqa: F401
     lab,
     left_in_memory,
     needs_root,
-    reference,
     slurm,
     submit,
     training,
+    uninterrupted,
     wait_until,
     weights,
 )
@@ -35,11 +36,23 @@ from small_environment import small_environment
 pytestmark = needs_root
 
 
+@pytest.fixture(scope="module")
+def reference(lab):
+    """A run of this project that nothing interrupted."""
+    return uninterrupted(lab)
+
+
 @pytest.fixture(scope="module", autouse=True)
 def soon_over(lab):
     """A run on two nodes that reaches its time limit, again and again, while the other tests run."""
-    long = training(2.5, "trainer.max_epochs=200")
+    long = training(2.5, "trainer.max_epochs=200", "callbacks.slow.slow_attempts=9")
     return submit(lab, *long, "job.nodes=2", "job.time=00:02:00")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def out_of_time(lab):
+    """A job that ignores the warning before its time limit."""
+    return submit(lab, "job.gpus=0", "job.time=00:01:00", *STUBBORN)
 
 
 def test_the_submitted_code_runs_however_the_tree_is_edited(lab):
@@ -60,7 +73,7 @@ def test_the_submitted_code_runs_however_the_tree_is_edited(lab):
 
 
 def test_two_nodes_and_one_node_train_alike_and_leave_no_copy_of_the_code(
-    lab, reference, soon_over
+    lab, reference, soon_over, out_of_time
 ):
     sent = submit(lab, *training(0.0, "job.gpus=2", 'job.extra=["--export=NONE"]'))
     ended(sent)
@@ -68,7 +81,7 @@ def test_two_nodes_and_one_node_train_alike_and_leave_no_copy_of_the_code(
     assert curve(sent) == curve(reference)
     start = json.loads((Path(sent["run_dir"]) / "attempts/1/start.json").read_text())
     assert start["world_size"] == 2
-    assert left_in_memory(running=soon_over) == []
+    assert left_in_memory(soon_over, out_of_time) == []
 
 
 def test_a_bench_on_two_nodes_is_a_forecast_for_what_is_submitted_next(lab):
@@ -154,7 +167,7 @@ def test_any_command_runs_frozen_with_its_own_exit_code_and_without_a_network(la
     assert listed["status"] == "failed"
 
 
-def test_every_node_unpacks_a_packed_environment(lab, tmp_path, soon_over):
+def test_every_node_unpacks_a_packed_environment(lab, tmp_path, soon_over, out_of_time):
     python = [small_environment(tmp_path / "environment") / "bin/python", "-m", "labrig"]
     packed = ["site=slurm", "site.python=packed", f"paths.scratch={tmp_path}/scratch"]
     call(lab.folder, *python, "image", "build", *packed)
@@ -162,20 +175,20 @@ def test_every_node_unpacks_a_packed_environment(lab, tmp_path, soon_over):
     sent = json_of(call(lab.folder, *python, "submit", *settings, "--", "which-python"))
     places = re.findall(r"(/dev/shm/\S+)/env$", ended(sent), re.M)
     assert {Path(place).name.rpartition("-")[2] for place in places} == {"c1", "c2"}
-    assert left_in_memory(running=soon_over) == []
+    assert left_in_memory(soon_over, out_of_time) == []
 
 
-def test_a_failing_rank_ends_the_job_with_a_failure(lab, soon_over):
+def test_a_failing_rank_ends_the_job_with_a_failure(lab, soon_over, out_of_time):
     sent = submit(lab, *training("oops", "job.nodes=2"))
     log = ended(sent, "FAILED")
     assert "ended with code" in log
     assert json.loads((Path(sent["run_dir"]) / "summary.json").read_text())["status"] == "failed"
-    assert left_in_memory(running=soon_over) == []
+    assert left_in_memory(soon_over, out_of_time) == []
 
 
 def test_a_job_can_submit_a_job(lab):
-    settings = "trial=baseline site=slurm trainer=cpu trainer.max_epochs=1 job.time=00:10:00"
-    inner = f"python -m labrig submit {settings} --no-batch --json"
+    settings = "site=slurm job.time=00:10:00"
+    inner = f"python -m labrig submit {settings} --no-batch --json -- true"
     sent = submit(lab, "job.gpus=0", "job.cpus_per_task=3", "--", "bash", "-c", inner)
     log = ended(sent)
     second = json_of(log)
@@ -261,3 +274,11 @@ def test_the_time_limit_saves_and_requeues(lab, soon_over):
     wait_until(lambda: int(job(soon_over["job_id"])["Restarts"]) >= 1, "the requeue")
     lab("cancel", soon_over["run_id"])
     ended(soon_over, "CANCELLED")
+
+
+def test_a_job_that_did_not_save_was_killed_at_its_time_limit(lab, out_of_time):
+    ended(out_of_time, "TIMEOUT")
+    words = "killed at its time limit (job.time), before it had saved"
+    page = lab("runs", "show", out_of_time["run_id"])
+    assert re.search(rf"^  job +{out_of_time['job_id']} on slurm: {re.escape(words)}$", page, re.M)
+    assert re.search(rf"^{out_of_time['run_id']} .*\n    {re.escape(words)}$", lab("queue"), re.M)

@@ -1,14 +1,18 @@
 # ruff: noqa: F811 (fixtures are imported by name)
-"""A thousand points on a real Slurm, which takes fewer at a time: each is sent once, none is lost. Needs root."""
+"""A thousand points on a real Slurm, which takes fewer at a time: each is sent once, none is lost.
+
+Needs root; of `make test-release`.
+"""
 
 import json
 import subprocess
 from collections import Counter
 from pathlib import Path
 
+import pytest
 from slurm_jobs import cluster, lab, needs_root, slurm, wait_until  # noqa: F401
 
-pytestmark = needs_root
+pytestmark = [*needs_root, pytest.mark.release]  # test_slurm_limits.py has the same with twelve
 
 N_POINTS = 1000
 N_JOBS = 700  # that the user may have

@@ -1,13 +1,14 @@
 # ruff: noqa: F811 (fixtures are imported by name)
-"""examples/workflow on Slurm: Snakemake's own executor sends each step as a job. Needs root."""
+"""examples/workflow on Slurm: Snakemake's own executor sends each step as a job. Needs root; of `make test-release`."""
 
 import json
 import shutil
 
+import pytest
 from projects import ROOT, call
 from slurm_jobs import cluster, lab, needs_root, slurm  # noqa: F401
 
-pytestmark = needs_root
+pytestmark = [*needs_root, pytest.mark.release]
 
 WORKFLOW = "src/myproj/trials/workflow"
 # What the profile leaves to the site: an account, a partition, and how to ask where there is no accounting.

@@ -5,6 +5,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import tempfile
 import time
@@ -18,6 +19,8 @@ SCRIPTS = ROOT / "tests/helpers/schedulers"
 FOLDER = Path(tempfile.gettempdir()) / "lab-test-cluster"
 WAIT_S = 300  # for anything on a loaded machine
 STEPS = 72  # 6 epochs of 12 steps on two ranks
+references = []  # at most one
+STUBBORN = ["--", "bash", "-c", "trap '' TERM USR2; while sleep 1; do :; done"]  # saves nothing
 needs_root = [
     pytest.mark.cluster,
     pytest.mark.skipif(
@@ -34,9 +37,8 @@ import lightning.pytorch as L
 
 
 class Slow(L.Callback):
-    def __init__(self, step_s, first_attempt_only=False):
-        is_slow = not first_attempt_only or os.environ["LAB_NEXT_ATTEMPT"] == "1"
-        self.step_s = step_s if is_slow else 0
+    def __init__(self, step_s, slow_attempts=1):
+        self.step_s = step_s if int(os.environ.get("LAB_NEXT_ATTEMPT", "1")) <= slow_attempts else 0
 
     def on_train_start(self, trainer, pl_module):
         print("this is the code as submitted", flush=True)
@@ -145,6 +147,7 @@ def submit(lab, *words, batch=False):
 
 
 def training(step_s, *words):
+    """The settings of a training whose first attempt waits in each step, as long as a test needs it."""
     slow = ["callbacks.slow._target_=myproj.slow.Slow", f"callbacks.slow.step_s={step_s}"]
     return [
         "trainer=cpu",
@@ -156,12 +159,12 @@ def training(step_s, *words):
     ]
 
 
-def wait_until(condition, what, timeout_s=WAIT_S):
+def wait_until(condition, what, timeout_s=WAIT_S, every_s=0.3):
     """What `condition` returns, once that is true."""
     end_s = time.monotonic() + timeout_s
     while not (result := condition()):
         assert time.monotonic() < end_s, f"{what}: not within {timeout_s} s"
-        time.sleep(0.3)
+        time.sleep(every_s)
     return result
 
 
@@ -257,22 +260,45 @@ def kill_as_a_dying_node(start):
     in_node(start["host"], "sh", "-c", f"kill -KILL {pid} $(pgrep -P {pid})")
 
 
-def left_in_memory(running=None):
-    """What jobs left on the nodes; `running` is one that may still have its copy of the code."""
-    names = [
+def kill_node(node):
+    """Ends a node with all that runs on it."""
+    os.kill(int((FOLDER / f"pid/node-{node}").read_text()), signal.SIGKILL)
+
+
+def notice_dead(node):
+    """Tells Slurm of a dead node, which it finds by itself after half a minute."""
+    slurm("scontrol", "update", f"NodeName={node}", "State=DOWN", "Reason=killed")
+
+
+def start_node(node):
+    """Brings a node back; it registers by itself."""
+    subprocess.run([SCRIPTS / "slurm_node_start.sh", FOLDER, node], check=True, timeout=60)
+    wait_until(
+        lambda: "down" not in slurm("sinfo", "-h", "-n", node, "-o", "%T"), f"node {node} back"
+    )
+
+
+def left_in_memory(*running):
+    """What jobs left on the nodes; those that may run still have their copies of the code."""
+    copies = tuple(f"lab-{sent['job_id']}-" for sent in running)
+    return [
         name
         for node in ("c1", "c2")
         for name in in_node(node, "ls", "/dev/shm").stdout.split()
-        if name.startswith("lab-")
+        if name.startswith("lab-") and not name.startswith(copies)
     ]
-    if running is None:
-        return names
-    return [name for name in names if not name.startswith(f"lab-{running['job_id']}-")]
 
 
-@pytest.fixture(scope="module")
-def reference(lab):
+def uninterrupted(lab):
     """A run on two nodes that nothing interrupted."""
     sent = submit(lab, *training(0.0, "job.nodes=2"))
     ended(sent)
     return sent
+
+
+@pytest.fixture(scope="module")
+def reference(lab):
+    """An uninterrupted run to compare weights and curves with; of the first module that asked for one."""
+    if not references:
+        references.append(uninterrupted(lab))
+    return references[0]

@@ -26,7 +26,7 @@ from slurm_jobs import (  # noqa: F401
 pytestmark = needs_root
 SITE = ("site=slurm", "job.gpus=0", "job.time=00:20:00", "job.cpus_per_task=1", "job.throttle=3")
 SETTINGS = ("trial=baseline", "trainer=cpu", "trainer.threads=1", "trainer.max_epochs=2")
-N_POINTS = 16
+N_POINTS = 10
 
 
 def shown(lab):
@@ -82,15 +82,15 @@ def test_an_array_of_workers_loses_and_doubles_no_point(lab, tmp_path, monkeypat
     monkeypatch.setenv("PYTHONPATH", str(library_with_short_silence(tmp_path)))
     output = sweep(lab)
     assert output.count("job ") >= 4
-    assert "0 of 16 points done" in output
+    assert f"0 of {N_POINTS} points done" in output
     (script,) = lab.folder.glob("runs/command/*/job.sh")
     assert "--array=0-3%3" in script.read_text(), "the throttle"
-    wait_until(lambda: n_done(lab) >= 2 and len(working(lab)) >= 2, "two points")
+    wait_until(lambda: n_done(lab) >= 2 and len(working(lab)) >= 2, "two points", every_s=2)
     killed, preempted, *_ = working(lab)
     # one worker is preempted in the middle of a point, another is killed with all it started
     slurm("scancel", "--batch", "--signal=USR2", job_id(preempted))
     kill_job(job_id(killed))
-    wait_until(lambda: n_done(lab) >= N_POINTS - 2, "the other points", 900)
+    wait_until(lambda: n_done(lab) >= N_POINTS - 2, "the other points", 900, every_s=2)
     wait_until(lambda: all_over(job_id(preempted)), "the end of all jobs", 900)
     if n_done(lab) < N_POINTS:  # what the killed worker had
         sweep(lab)
