@@ -114,7 +114,8 @@ def train_command(project: Project, args: list[str]) -> int:
     if script_of(config) is not None:
         check_script(config)
     elif not is_program(config):
-        require_data_files(resolve(config).get("data") or {})
+        data = config.get("data")
+        require_data_files(resolve(data) if data else {})
     hidden = [] if options.frozen is None else ["--frozen", str(options.frozen)]
     typed = [word for word in sys.argv if word not in hidden]
     request = RunRequest.of(
@@ -213,7 +214,7 @@ def train_attempt(
             project,
             env_policy=config.record.env,
             policy=policy_of(config),
-            elsewhere=places_in(resolve(config).paths),
+            elsewhere=places_in(resolve(config.paths)),
             when_built=when_built,
             overrides=overrides,
         ) as recording:
@@ -270,7 +271,7 @@ def join_attempt() -> int:
     # Only the first rank writes the record.
     code = code_of_process(run, read_attempt(run.dir, attempt).start)
     OWN.report_to(run.dir / "attempts" / str(attempt))
-    ran = RanCode(imported_code(project, code), policy_of(config), places_in(resolve(config).paths))
+    ran = RanCode(imported_code(project, code), policy_of(config), places_in(resolve(config.paths)))
     readable = with_kept_data(config, run, project, quiet=True)
     try:
         call_train(readable, run, Recording(None, attempt, first_attempt, ran))
