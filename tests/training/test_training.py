@@ -1,5 +1,6 @@
 """Real trainings of the rendered project: accuracy, checkpoints, two processes, any module, any data."""
 
+import gc
 import inspect
 import json
 import os
@@ -26,6 +27,22 @@ def test_the_baseline_reads_digits(home):
     assert record["seed"] == 0
     assert "epoch 20/20" in shown
     assert "\r" not in shown, "plain lines where there is no terminal"
+
+
+def test_no_garbage_is_looked_for_while_lightning_is_imported(module, monkeypatch):
+    without_collections = module("training.start.command").without_collections
+    monkeypatch.delitem(sys.modules, "lightning", raising=False)
+    try:
+        with without_collections():
+            assert not gc.isenabled()
+        assert gc.isenabled()
+        assert gc.get_freeze_count() > 0
+    finally:
+        gc.unfreeze()
+    monkeypatch.setitem(sys.modules, "lightning", sys)  # once is enough: models stay garbage
+    with without_collections():
+        assert gc.isenabled()
+    assert gc.get_freeze_count() == 0
 
 
 def test_checkpoints_hold_plain_types(home):

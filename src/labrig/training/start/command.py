@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import os
 import platform
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
@@ -301,17 +304,35 @@ def train_or_program(config: DictConfig, run: Run, recording: Recording) -> None
 
         run_program(resolve(config), run, recording)
         return
-    from ...hdf5.read.loader import PRELOADED  # torch
+    with without_collections():
+        from ...hdf5.read.loader import PRELOADED  # torch
 
-    if WORKERS not in PRELOADED:
-        PRELOADED.insert(0, WORKERS)
-    train = import_module(f"{this_project().package}.train").train
+        if WORKERS not in PRELOADED:
+            PRELOADED.insert(0, WORKERS)
+        train = import_module(f"{this_project().package}.train").train
     try:
         train(resolve(config), run, recording)
     except Stopped:
         leave_group()
         raise
     leave_group()
+
+
+@contextmanager
+def without_collections() -> Iterator[None]:
+    """Meanwhile Python does not look for garbage, which takes 2 of the 6 s in which Lightning is imported.
+
+    It does not look through these modules later either.
+    """
+    if "lightning" in sys.modules or not gc.isenabled():
+        yield
+        return
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def print_end(config: DictConfig, run: Run, recording: Recording) -> None:
