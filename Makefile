@@ -60,7 +60,7 @@ test-cluster: .venv/ready
 	mkdir -p build; code=0; \
 	.venv/bin/python -m pytest -m "cluster and not release" tests/cluster/test_cluster_gridengine.py >build/gridengine.log 2>&1 & gridengine=$$!; \
 	.venv/bin/python -m pytest -m "cluster and not release" \
-	    $$(grep -rl --include='test_*.py' --exclude=test_cluster_gridengine.py -e needs_root -e mark.cluster tests) || code=$$?; \
+	    $$(grep -rl --include='test_*.py' --exclude=test_cluster_gridengine.py -e needs_root -e mark.cluster tests | sort) || code=$$?; \
 	wait "$$gridengine" || code=$$?; \
 	cat build/gridengine.log; exit "$$code"
 
