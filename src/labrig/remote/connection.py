@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from ..cluster.submit.script import JobTemplate
 from ..errors import Failed
 from .hosts import Host
 
@@ -41,6 +40,8 @@ def host_script(name: str, /, **values: Value) -> str:
     Args:
         values: quoted for the shell, unless they are Quoted; a list becomes its words.
     """
+    from ..cluster.submit.script import JobTemplate  # Hydra, which a listing does without
+
     text = (FOLDER / f"{name}.sh").read_text(encoding="utf-8")
     return JobTemplate(text.rstrip()).substitute({key: quote(each) for key, each in values.items()})
 
