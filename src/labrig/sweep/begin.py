@@ -30,7 +30,7 @@ from ..record.freeze.git import GitFailed
 from ..record.read.ranking import require_metric
 from ..record.read.roots import record_root, run_roots
 from ..record.read.rows import read_rows, without_checks
-from ..record.read.run import Run
+from ..record.read.run import Run, typed_overrides
 from ..record.read.status import COUNT_FIRST
 from ..record.write.initial_weights import with_fixed_weights
 from .data import hash_of_data, recorded_hash
@@ -242,12 +242,11 @@ def earlier_runs(roots: list[Path], points: Points, origins: list[str]) -> Itera
 def params_of(run_dir: Path, settings: list[Setting], base: Composition) -> dict[str, Any] | None:
     """The searched values of a run; None when one is outside of the space."""
     config = resolve(read_recorded(run_dir / "config.yaml"))
-    lines = (run_dir / "overrides.txt").read_text(encoding="utf-8").splitlines()
     params = {}
     for setting in settings:
         value = OmegaConf.select(config, setting.name)
         if isinstance(value, DictConfig):  # a section: which option was chosen for it
-            typed = typed_value(parse_overrides(lines), setting.name)
+            typed = typed_value(parse_overrides(typed_overrides(run_dir)), setting.name)
             value = typed or base.choices.get(setting.name)
         elif isinstance(value, ListConfig):
             value = OmegaConf.to_container(value)

@@ -2,10 +2,11 @@
 
 import json
 import re
+import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, Self
 from unicodedata import category
@@ -16,13 +17,24 @@ from ...errors import nearest, require_package
 from .errors import DataFileError
 from .layout import Layout
 
-# Accents and vowel signs that stand behind their letter; Python's \w has none of them
-MARKS = "".join(chr(n) for n in range(0x300, 0x3100) if category(chr(n)).startswith("M"))
-WORD = re.compile(rf"\w[\w{MARKS}]*|[^\w\s]")  # of a text in small letters: a word, or another sign
 # What has no token of its own: 0 fills short samples up, 1 stands for what was not in training
 SPECIAL = ["<pad>", "<unknown>"]
 LEARNT = ("characters", "words")  # their vocabulary is made of the training split
 N_TOKENS = "n_tokens"
+
+
+@cache  # it asks for each letter of Unicode
+def word_pattern() -> re.Pattern[str]:
+    """Of a text in small letters: a word, or another sign.
+
+    Accents and vowel signs behind their letter belong to it; Python's \\w has none of them.
+    """
+    marks = "".join(filter(is_mark, map(chr, range(sys.maxunicode + 1))))
+    return re.compile(rf"\w[\w{marks}]*|[^\w\s]")
+
+
+def is_mark(letter: str) -> bool:
+    return category(letter).startswith("M")
 
 
 def n_tokens_of(layout: Layout) -> int | None:
@@ -128,7 +140,7 @@ class Tokenizer:
 
     def split(self, text: str) -> Sequence[str]:
         """The words or characters of a text."""
-        return text if self.name == "characters" else WORD.findall(text.lower())
+        return text if self.name == "characters" else word_pattern().findall(text.lower())
 
     @cached_property
     def _numbers(self) -> dict[str, int]:

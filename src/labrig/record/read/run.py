@@ -106,3 +106,11 @@ class Run:
 def run_record(run_dir: Path) -> RunRecord:
     """run.json of one of many runs; empty when it is missing, damaged, or of a later format."""
     return cast("RunRecord", read_advisory(run_dir / "run.json", RunRecord) or {})
+
+
+def typed_overrides(run_dir: Path) -> list[str]:
+    """The settings that were typed when a run was made; none where it was made without settings."""
+    try:
+        return read_text(run_dir / "overrides.txt").splitlines()
+    except FileNotFoundError:
+        return []

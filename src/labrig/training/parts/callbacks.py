@@ -19,7 +19,7 @@ from omegaconf import DictConfig
 from ...errors import LabError, nearest
 from ...plugins import distinct_plugins, load_plugin, origin_of
 from ...project import say_once
-from ...record.read.run import Run
+from ...record.read.run import Run, typed_overrides
 from ...record.write.attempt import note_attempt
 from ..checkpoints.checkpoint import Checkpoints
 from ..checkpoints.resume_point import whole_checkpoint
@@ -31,7 +31,7 @@ from ..exact.preemption import PreemptionCallback, StretchCallback
 from ..exact.unsaved import Unsaved
 from ..watch.health import Health, IdleWatch
 from ..watch.means import LogMeans
-from ..watch.no_effect import NoEffect, typed_overrides
+from ..watch.no_effect import NoEffect
 from ..watch.optimizer_watch import OptimizerWatch
 from ..watch.profilers import build_profiler
 from ..watch.progress import build_progress

@@ -18,7 +18,7 @@ from ...record.files.code_section import library_name, same_code
 from ...record.files.schema import Code
 from ...record.freeze.frozen import freeze_code
 from ...record.freeze.git import GitFailed
-from ...record.read.run import Run
+from ...record.read.run import Run, typed_overrides
 from ...record.read.settings import ABSENT
 from ...record.reproduce.today import files_that_differ, format_names
 from ...record.write.ran import RanCode
@@ -157,8 +157,8 @@ def set_over_data(project: Project, run: Run) -> set[str]:
         folder / "config.yaml",
         folder / f"{variant}.yaml",
     ]
-    typed = (run.dir / "overrides.txt").read_text(encoding="utf-8").splitlines()
-    names = [override.key_or_group.split(".") for override in parse_overrides(typed)]
+    typed = parse_overrides(typed_overrides(run.dir))
+    names = [override.key_or_group.split(".") for override in typed]
     keys = {key for file in files for key in section_of_trial(file)}
     keys |= {name[1] for name in names if name[0] == "data" and len(name) > 1}
     return keys.difference(PLACE_OF_DATA, SAMPLES_OF_DATA)

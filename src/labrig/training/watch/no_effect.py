@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
 import lightning.pytorch as L
@@ -194,9 +193,3 @@ def contrary_mode(config: DictConfig) -> list[str]:
 def shipped_bounds() -> dict[str, Any]:
     """The default of log.bounds, for metrics that many projects do not have."""
     return settings_of(LogSettings)["bounds"].default
-
-
-def typed_overrides(run_dir: Path) -> list[str]:
-    """What was typed when a run was made."""
-    file = run_dir / "overrides.txt"
-    return file.read_text(encoding="utf-8").splitlines() if file.exists() else []
