@@ -24,10 +24,10 @@ from cpu_seconds import median_difference, run
 from project_copy import LAB, project_with
 
 EPOCHS = 6  # the first warms up
-# Width of the network, batches of an epoch.
-SMALL = "1 469"
-MIDDLE = "3 200"
-WIDE = "14 40"
+# Width of the network, batches of an epoch, samples of a batch.
+SMALL = "1 469 128"
+MIDDLE = "3 200 128"
+WIDE = "14 40 128"
 
 CASE = """
 import json, os, resource, time, torch
@@ -38,7 +38,7 @@ from torch.optim.optimizer import register_optimizer_step_post_hook
 from batch_loader import Loader
 torch.set_num_threads(1)
 EPOCHS = {epochs}
-WIDTH, BATCHES = map(int, os.environ["CASE"].split())
+WIDTH, BATCHES, SAMPLES = map(int, os.environ["CASE"].split())
 
 class MLP(nn.Module):
     def __init__(self):
@@ -51,7 +51,7 @@ class MLP(nn.Module):
 
 def batches():
     generator = torch.Generator().manual_seed(0)
-    x, y = torch.randn(64, 128, 784, generator=generator), torch.randint(10, (64, 128), generator=generator)
+    x, y = torch.randn(64, SAMPLES, 784, generator=generator), torch.randint(10, (64, SAMPLES), generator=generator)
     return Loader((x[i % 64], y[i % 64]) for i in range(BATCHES))
 
 moments_s = []
