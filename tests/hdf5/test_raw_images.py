@@ -158,9 +158,21 @@ def test_several_images_in_a_file_are_refused_in_every_kind(tmp_path, pack, suff
 def test_what_is_no_image_is_named_by_its_first_bytes(tmp_path, pack):
     root = folder_with(tmp_path / "raw/r", b"\0\5\x16\7 of macOS")
     with pytest.raises(
-        DataFileError, match=r"0\.png cannot be read: it is no image, it begins with"
+        DataFileError,
+        match=r"0\.png cannot be read: it is no image that Pillow reads, it begins with",
     ):
         pack("r", root, "--as", "images")
+
+
+@pytest.mark.parametrize("kind", ["images", "encoded"])
+def test_a_tiff_of_channels_that_pillow_drops_is_refused(tmp_path, pack, kind):
+    content = io.BytesIO()
+    Image.new("RGBA", (6, 4), "red").save(content, "TIFF")
+    extra = struct.pack("<HHIH", 338, 3, 1, 2)  # the fourth is alpha
+    changed = content.getvalue().replace(extra, struct.pack("<HHIH", 338, 3, 1, 0))
+    root = folder_with(tmp_path / "raw/r", changed, suffix=".tif")
+    with pytest.raises(DataFileError, match=r"4 channels, of which Pillow reads 3.*data\.py"):
+        pack("r", root, "--as", kind)
 
 
 @settings(

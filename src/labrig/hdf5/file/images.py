@@ -14,10 +14,11 @@ PNG_BITS, PNG_KIND = (
     24,
     25,
 )  # bytes of the head of a PNG: bits of a value, and what it holds (0: grey)
-TIFF_BITS = 258  # the tag with the bits of a value of each channel
+# tags of a TIFF: the bits of a value of each channel, the channels, and what the values are (1: unsigned)
+TIFF_BITS, TIFF_CHANNELS, TIFF_VALUES = 258, 277, 339
 ORIENTATION = 274  # the EXIF tag that says how an image is turned when it is shown
-UPRIGHT = 1
-TURNED_BY_A_QUARTER = (5, 6, 7, 8)
+TURNED = range(2, 9)  # 0: it is not known, 1: upright
+TURNED_BY_A_QUARTER = range(5, 9)
 Size = tuple[int, int]  # height, width
 Colour = tuple[int, int, int]  # red, green, blue
 
@@ -49,7 +50,7 @@ def decode_image(
             is_turned = orientation_of(image) in TURNED_BY_A_QUARTER
             # a JPEG is decoded at the smallest eighth of its size that still covers this
             image.draft("RGB", (height, width) if is_turned else (width, height))
-        if orientation_of(image) != UPRIGHT:
+        if orientation_of(image) in TURNED:
             image = ImageOps.exif_transpose(image)
         is_rgb = image.mode == "RGB" and "transparency" not in image.info
         pixels = (
@@ -69,7 +70,8 @@ def open_image(encoded: bytes) -> Any:
         image = Image.open(io.BytesIO(encoded))
     except UnidentifiedImageError as error:
         raise DataFileError(
-            f"it is no image, it begins with {encoded[:8]!r}. Remove it, or use --skip-damaged"
+            f"it is no image that Pillow reads, it begins with {encoded[:8]!r}. Save it in another "
+            "format, remove it, or use --skip-damaged"
         ) from error
     if image.format not in FORMATS:
         raise DataFileError(
@@ -78,7 +80,26 @@ def open_image(encoded: bytes) -> Any:
     n_images = getattr(image, "n_frames", 1)
     if n_images > 1:
         raise DataFileError(f"it holds {n_images} images, expected one. Save each in its own file")
+    if image.format == "TIFF":
+        _check_tiff(image)
     return image
+
+
+def _check_tiff(image: Any) -> None:
+    """Raises DataFileError when Pillow would drop channels, or the sign or first bit of its values."""
+    n_channels = image.tag_v2.get(TIFF_CHANNELS, 1)
+    n_read = len(image.getbands())
+    if n_channels > n_read:
+        raise DataFileError(
+            f"it has {n_channels} channels, of which Pillow reads {n_read}. Read it in samples() of data.py"
+        )
+    bits = max(image.tag_v2.get(TIFF_BITS, (1,)))
+    values = max(image.tag_v2.get(TIFF_VALUES, (1,)))
+    if (bits, values) in ((8, 2), (32, 1)):
+        raise DataFileError(
+            f"its values are {bits} bits with{'' if values == 2 else 'out'} a sign, which Pillow reads as "
+            "others. Save them as uint8, uint16 or int32"
+        )
 
 
 def bits_of(image: Any, encoded: bytes) -> int:
@@ -93,7 +114,7 @@ def bits_of(image: Any, encoded: bytes) -> int:
 
 def orientation_of(image: Any) -> int:
     """How it is turned when it is shown; Pillow turns a TIFF by itself."""
-    return UPRIGHT if image.format == "TIFF" else image.getexif().get(ORIENTATION, UPRIGHT)
+    return 0 if image.format == "TIFF" else image.getexif().get(ORIENTATION, 0)
 
 
 def on_background(image: Any, background: Colour | None) -> Any:

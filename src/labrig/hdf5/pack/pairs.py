@@ -9,7 +9,7 @@ import numpy as np
 
 from ...errors import require_package
 from ..file.errors import DataFileError
-from ..file.images import ORIENTATION, UPRIGHT, Colour, Size, bits_of, on_background, open_image
+from ..file.images import ORIENTATION, TURNED, Colour, Size, bits_of, on_background, open_image
 from ..file.parallel import map_in_order
 from .options import PackOptions
 from .pair_files import Pair, Pairs, find_pairs
@@ -18,6 +18,8 @@ from .samples import DamagedSamples, RawSamples, UnchangedFiles
 MAX_SHOWN = 5  # samples that are not complete
 MAX_CLASSES = 256  # different values of a mask of classes; one with more numbers its objects
 Sample = dict[str, np.ndarray]  # by the names of its fields
+Palette = list[int] | None  # red, green and blue of each number; None: they are greys
+Colours = dict[int, tuple[list[int], Path]]  # of each number, and where it was found first
 
 
 def read_pairs(options: PackOptions, damaged: DamagedSamples) -> RawSamples:
@@ -33,12 +35,11 @@ def read_pairs(options: PackOptions, damaged: DamagedSamples) -> RawSamples:
     complete = [pair for pair in pairs.samples if not pair.missing]
     incomplete = [pair for pair in pairs.samples if pair.missing]
     if incomplete and not damaged.skip:
-        lines = [f"  {pair.missing}" for pair in incomplete[:MAX_SHOWN]]
-        if len(incomplete) > MAX_SHOWN:
-            lines.append(f"  … and {len(incomplete) - MAX_SHOWN} more")
+        listed = "\n".join(f"  {pair.missing}" for pair in incomplete[:MAX_SHOWN])
+        more = f"\n  … and {len(incomplete) - MAX_SHOWN} more" if incomplete[MAX_SHOWN:] else ""
         raise DataFileError(
-            f"{len(incomplete)} of {len(pairs.samples)} samples are not complete:\n"
-            + "\n".join([*lines, "Add what is missing, or use --skip-damaged."])
+            f"{len(incomplete)} of {len(pairs.samples)} samples are not complete:\n{listed}{more}\n"
+            "Add what is missing, or use --skip-damaged."
         )
     for pair in incomplete:
         damaged.leave_out(pair.key, pair.missing)
@@ -57,18 +58,19 @@ def _samples(
     attrs: dict[str, dict[str, Any]],
 ) -> Iterator[dict[str, Any]]:
     """The samples, read ahead in threads; at the end `attrs` gets the values of the masks."""
-    # the different values of the masks; None: they are no classes
-    values: dict[str, set[int] | None] = {
-        name: set() for name in pairs.fields if name not in pairs.images
+    # of the masks; None: their values are no classes
+    values: dict[str, Colours | None] = {
+        name: {} for name in pairs.fields if name not in pairs.images
     }
     first: tuple[Pair, Sample] | None = None
 
-    def read(pair: Pair) -> Sample | None:
+    def read(pair: Pair) -> tuple[Sample, dict[str, Palette]] | None:
         return _read_pair(pair, pairs.images, options, damaged)
 
-    for pair, sample in zip(complete, map_in_order(read, complete), strict=True):
-        if sample is None:
+    for pair, found in zip(complete, map_in_order(read, complete), strict=True):
+        if found is None:
             continue
+        sample, palettes = found
         first = first or (pair, sample)
         for name, array in sample.items():
             _check_form(pair.files[name], array, first[0].files[name], first[1][name])
@@ -76,7 +78,7 @@ def _samples(
             if different is None or sample[name].dtype.kind == "f":
                 values[name] = None
                 continue
-            different.update(np.unique(sample[name]).tolist())
+            _add_colours(different, pair.files[name], sample[name], palettes[name])
             if len(different) > MAX_CLASSES:
                 values[name] = None
         yield {"key": pair.key, **pair.placement, **sample}
@@ -87,14 +89,17 @@ def _samples(
 
 def _read_pair(
     pair: Pair, images: Sequence[str], options: PackOptions, damaged: DamagedSamples
-) -> Sample | None:
-    """The fields of a sample; None when one is damaged and is to be left out."""
+) -> tuple[Sample, dict[str, Palette]] | None:
+    """The fields of a sample, and their palettes; None when one is damaged and is to be left out."""
     files = UnchangedFiles(list(pair.files.values()))
     sample: Sample = {}
+    palettes: dict[str, Palette] = {}
     sides: dict[Path, Size] = {}
     for name, path in pair.files.items():
         with damaged.handle(path, pair.key):
-            array, sides[path] = read_file(path, name in images, options.size, options.background)
+            is_image = name in images
+            read = _read_file(path, is_image, options.size, options.background)
+            array, sides[path], palettes[name] = read
             first, other = next(iter(sides)), next(iter(sides.values()))
             if sides[path] != other:
                 raise DataFileError(
@@ -105,7 +110,7 @@ def _read_pair(
         if name not in sample:
             return None
     files.check()
-    return sample
+    return sample, palettes
 
 
 def _pixels(side: Size) -> str:
@@ -126,10 +131,22 @@ def _check_form(path: Path, array: np.ndarray, first_path: Path, first: np.ndarr
         )
 
 
-def read_file(
+def _add_colours(known: Colours, path: Path, mask: np.ndarray, palette: Palette) -> None:
+    """Raises DataFileError when a number has another colour than before: it means another class."""
+    for number in np.unique(mask).tolist():
+        colour = palette[3 * number : 3 * number + 3] if palette else [number] * 3
+        before, first_path = known.setdefault(number, (colour, path))
+        if colour != before:
+            raise DataFileError(
+                f"{path}: the number {number} has the colour {colour}, but {before} in {first_path}. "
+                "Save all masks with one palette, or the number of the class in one grey channel."
+            )
+
+
+def _read_file(
     path: Path, is_image: bool, size: Size | None, background: Colour | None
-) -> tuple[np.ndarray, Size]:
-    """An image (channels, height, width) or a mask (height, width); and its height and width in the file.
+) -> tuple[np.ndarray, Size, Palette]:
+    """An image (channels, height, width) or a mask (height, width); height, width, palette of the file.
 
     An image is RGB uint8; of one channel, and as it is, when its pixels have more than 8 bits. A mask
     has the values in its file: of a palette the numbers of the colours, of one bit 0 and 1.
@@ -142,8 +159,8 @@ def read_file(
             raise DataFileError(
                 "it is a JPEG, which changes the values of a mask. Save masks as PNG"
             )
-        orientation = image.getexif().get(ORIENTATION, UPRIGHT)
-        if orientation != UPRIGHT:
+        orientation = image.getexif().get(ORIENTATION)
+        if orientation in TURNED:
             raise DataFileError(
                 f"its pixels are stored turned (EXIF orientation {orientation}), so an image and its "
                 "mask may not fit. Save it upright"
@@ -167,7 +184,8 @@ def read_file(
             values = values[None]
         else:
             values = values.transpose(2, 0, 1)
-        return np.ascontiguousarray(values, values.dtype.newbyteorder("=")), side
+        array = np.ascontiguousarray(values, values.dtype.newbyteorder("="))
+        return array, side, image.getpalette()
 
 
 def _mask_values(values: np.ndarray, bits: int, mode: str) -> np.ndarray:
@@ -177,7 +195,14 @@ def _mask_values(values: np.ndarray, bits: int, mode: str) -> np.ndarray:
     if values.ndim == 3:
         if bits > 8:
             raise DataFileError(f"its channels have {bits} bits. Save it with one channel")
-        colours = values[..., :-1] if mode in ("LA", "PA", "RGBA") else values
+        colours = values
+        if mode in ("LA", "PA", "RGBA"):
+            colours, alpha = values[..., :-1], values[..., -1]
+            if alpha.min() < 255:
+                raise DataFileError(
+                    f"it is transparent in places ({mode}), which a mask does not keep. Save the number "
+                    "of the class as its one grey channel, as PNG"
+                )
         if (colours != colours[..., :1]).any():
             raise DataFileError(
                 f"it has colours ({mode}), a mask has one number for each pixel. Save the number of the "
