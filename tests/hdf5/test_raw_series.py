@@ -187,6 +187,107 @@ def test_by_time_and_by_series_no_series_is_in_two_splits(tmp_path, pack, capsys
     assert "20 parts left out, whose region is in another split" in capsys.readouterr().err
 
 
+# Times: each row keeps its own, whatever the fractions; what is not regular is refused
+
+SHORT = ("--as", "series", "--time", "t", "--split-by-time")
+
+
+def seconds(times, form="{:.5f}"):
+    return [form.format(each) for each in times]
+
+
+def iso(times):
+    return [str(START + timedelta(seconds=float(each))) for each in times]
+
+
+def write_times(path, times):
+    path.write_text("t,v\n" + "".join(f"{time},{i}\n" for i, time in enumerate(times)))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("times", "splits"),
+    [
+        (seconds(np.arange(12000) / 60), "100,150"),
+        (seconds(np.arange(6000) / 30), "100,150"),
+        (seconds(np.delete(np.arange(12000), range(5000, 6200)) / 60), "120,150"),
+        (iso(np.arange(12000) / 1e3), "2024-01-01T00:00:08,2024-01-01T00:00:10.5"),
+        (iso(np.arange(3000) / 1e4), "2024-01-01T00:00:00.1,2024-01-01T00:00:00.2"),
+        (seconds(np.arange(1, 31) / 10, "{:.1f}"), "0.8,1.5"),
+    ],
+)  # fmt: skip
+def test_each_row_keeps_its_time_and_lies_in_the_split_of_it(tmp_path, pack, times, splits):
+    layout = pack("a", write_times(tmp_path / "raw/a.csv", times), *SHORT, splits)
+    is_date = "-" in times[0]
+    zone = np.datetime64("1970-01-01", "us")
+    number = (
+        (lambda text: (np.datetime64(text, "us") - zone).astype(int) / 1e6) if is_date else float
+    )
+    expected = np.array([number(time) for time in times])
+    ends = [number(text) for text in splits.split(",")]
+    for i, split in enumerate(("train", "val", "test")):
+        (values,), (time,) = series_of(layout, split, "v"), series_of(layout, split, "time")
+        has_row = ~np.isnan(values)
+        rows = np.flatnonzero(np.searchsorted(ends, expected, "right") == i)
+        assert values[has_row].tolist() == rows.tolist(), split
+        assert time[has_row].tolist() == expected[rows].tolist(), split
+        assert (~has_row).sum() == (1200 if len(times) == 10800 and i == 0 else 0)
+        step = (expected[-1] - expected[0]) / (len(times) + 1200 * (len(times) == 10800) - 1)
+        assert np.abs(np.diff(time) / step - 1).max() < 5e-3
+
+
+@pytest.mark.parametrize(
+    ("times", "splits", "message"),
+    [
+        ([*range(20), "inf"], "5,10", r"--time: t: 1 of 21 rows, first in row 21 without a time"),
+        (range(20), "nan,9", r"--split-by-time nan: expected a number"),
+        (range(20), "5,inf", r"--split-by-time inf: expected a number"),
+        (iso(range(20)), "NaT", r"NaT: expected a date"),
+        (iso(range(20)), "2024-01-01T00:00+02:00", r"expected a date such as 2024-01-01T00:00:00"),
+        (np.cumsum(1 + 8e-4 * (np.arange(200) > 99)), "5,9", r"not regular: most are 1.* and "),
+    ],
+)  # fmt: skip
+def test_times_that_say_no_step_are_refused(tmp_path, pack, times, splits, message):
+    file = write_times(tmp_path / "raw/a.csv", times)
+    with pytest.raises(DataFileError, match=message):
+        pack("a", file, *SHORT, splits)
+
+
+@pytest.mark.parametrize("val", ["2024-01-03T00:00Z", "2024-01-03T02:00+02:00"])
+def test_times_with_a_zone_are_parted_at_times_with_a_zone(tmp_path, pack, val):
+    hours = [f"{(START + i * HOUR).isoformat()}+02:00" for i in range(100)]
+    file = write_times(tmp_path / "raw/a.csv", hours)
+    layout = pack("a", file, *SHORT, f"{val},2024-01-04T00:00Z")
+    assert series_of(layout, "val", "v")[0][0] == 50
+    assert series_of(layout, "val", "time")[0][0] == 1704240000
+    with pytest.raises(DataFileError, match=r"expected a date such as 2023-12-31T22:00:00Z"):
+        pack("a", file, *SHORT, "2024-01-03")
+
+
+def test_tables_of_two_resolutions_are_series_of_one_time(tmp_path, pack):
+    write_times(tmp_path / "raw/whole.csv", iso(range(60)))
+    write_times(tmp_path / "raw/half.csv", iso(np.arange(60) + 0.5))
+    layout = pack("a", tmp_path / "raw", *SHORT, "2024-01-01T00:00:20,2024-01-01T00:00:40")
+    assert {x[0] % 1 for x in series_of(layout, "val", "time")} == {0.0, 0.5}
+
+
+def test_a_folder_is_read_without_what_tools_left_there_and_each_series_has_a_name(
+    tmp_path, pack, capsys
+):
+    places = [f"s{i}.csv" for i in range(4)] + [".ipynb_checkpoints/s0.csv", "__MACOSX/s1.csv"]
+    for i, place in enumerate(places):
+        write(tmp_path / "raw" / place, table(30, first=i).drop_columns("region"))
+    for name in ("s8.txt", "s9.xlsx", "notes.gz"):
+        (tmp_path / "raw" / name).touch()
+    how = (tmp_path / "raw", "--as", "series", "--time", "hour")
+    assert pack("a", *how).n_samples == 4
+    told = "files: 9 found, 4 packed, 3 of other kinds (.gz 1, .txt 1, .xlsx 1), 2 hidden"
+    assert told in capsys.readouterr().out
+    (tmp_path / "raw/s0.csv").rename(tmp_path / "raw/s1.tsv")
+    with pytest.raises(DataFileError, match=r"s1.csv and .*s1.tsv are both the series 's1'"):
+        pack("a", *how, "--separator", ",")
+
+
 # The property: whatever the series, gaps, strides and folds, no time step of a series is in two splits
 
 

@@ -1,8 +1,10 @@
 """Reads series: the rows of tables in the order of time, a sample for each series or for a part of one."""
 
+import math
 import re
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -14,17 +16,20 @@ from ..file.errors import DataFileError
 from ..file.layout import TIME
 from ..file.spans import SPAN
 from .collect import NOT_FIELDS
+from .folders import walk
 from .options import PackOptions
-from .samples import DamagedSamples, RawSamples
-from .sources import Source, is_table, source_labels
+from .samples import DamagedSamples, FilesSeen, RawSamples
+from .sources import SUFFIXES_OF_KIND, Source, source_labels
 from .split import divide
-from .table_columns import TableColumn, texts_of, type_for, x_column
+from .table_columns import TableColumn, as_numbers, texts_of, type_for, x_column
 from .table_files import TableFile
 from .tables import check_cut, require_same_columns, x_names
 from .texts import RAGGED
 
 MOST_GAPS = 100  # steps for each row of the tables; more are a wrong time
-NEAR = 1e-3  # of a step: how far the fractions of a regular time may be off
+NEAR = 1e-3  # of a step: how far a regular time may be off, as rounding makes it
+PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+TABLES = SUFFIXES_OF_KIND["table"]
 
 
 @dataclass(frozen=True)
@@ -35,10 +40,10 @@ class Series:
         names: of the series.
         splits: of the series, where the sources name them.
         first: (S + 1,) where the rows of each begin.
+        time: (N,) of the rows.
         place: (N,) the step of each row, from 0 in its series.
-        start: (S,) the time of the first step.
         step: from one step to the next.
-        is_date: whether times are seconds since 1970.
+        kind: the type of pyarrow of dates, of which the times are seconds since 1970; None of numbers.
         columns: the values (N,) of each field; NaN where there is none.
         groups: of the series.
     """
@@ -46,38 +51,61 @@ class Series:
     names: list[str]
     splits: list[str | None]
     first: np.ndarray
+    time: np.ndarray
     place: np.ndarray
-    start: np.ndarray
     step: float
-    is_date: bool
+    kind: Any
     columns: dict[str, np.ndarray]
     groups: list[str]
 
     def n_steps(self, i: int) -> int:
         return int(self.place[self.first[i + 1] - 1]) + 1
 
+    def rows(self, i: int) -> slice:
+        return slice(self.first[i], self.first[i + 1])
+
+    def times(self, i: int) -> np.ndarray:
+        """(T,) of the steps of series i: of a row as it is written."""
+        rows = self.rows(i)
+        times = self.time[rows.start] + self.step * np.arange(self.n_steps(i))
+        times[self.place[rows]] = self.time[rows]
+        return times
+
     def part(self, i: int, start: int, stop: int) -> dict[str, np.ndarray]:
         """The fields of series i, from one step to before another; NaN where a step has no row."""
-        rows = slice(self.first[i], self.first[i + 1])
-        fields = {TIME: self.start[i] + self.step * np.arange(start, stop)}
+        fields = {TIME: self.times(i)[start:stop]}
         for name, values in self.columns.items():
             steps = np.full(self.n_steps(i), np.nan, values.dtype)
-            steps[self.place[rows]] = values[rows]
+            steps[self.place[self.rows(i)]] = values[self.rows(i)]
             fields[name] = steps[start:stop]
         return fields
 
+    def place_of(self, i: int, time: float) -> int:
+        """The first step of series i that is not before a time, also of a time behind its end."""
+        times = self.times(i)
+        n_behind = math.ceil((time - times[-1]) / self.step - NEAR) - 1
+        return int(np.searchsorted(times, time)) + max(0, n_behind)
+
     def shown(self, time: Any) -> str:
-        return str(np.datetime64(int(time), "s")) if self.is_date else f"{time:g}"
+        if self.kind is None:
+            return f"{time:.12g}"
+        date = str(np.datetime64(round(time * 10**6), "us")).removesuffix(".000000")
+        return f"{date}Z" if self.kind.tz else date
 
     def time_of(self, text: str) -> float:
-        """A time as it is typed."""
-        try:
-            if self.is_date:
-                return np.datetime64(text).astype("datetime64[s]").astype(int).item()
-            return float(text)
-        except ValueError as error:
-            expected = "a date such as 2024-12-31T06:00" if self.is_date else "a number"
-            raise DataFileError(f"--split-by-time {text}: expected {expected}.") from error
+        """A time as it is typed; of dates with a zone if those of the tables have one."""
+        from pyarrow import scalar
+
+        time, kind = math.nan, self.kind
+        with suppress(ValueError):
+            ticks = scalar(text).cast(kind).value if kind else float(text)
+            time = ticks / (PER_SECOND[kind.unit] if kind else 1)
+        if not math.isfinite(time):
+            what = "a date" if kind else "a number"
+            raise DataFileError(
+                f"--split-by-time {text}: expected {what} such as {self.shown(self.time[0])}."
+            )
+        return time
 
 
 def read_series(options: PackOptions, damaged: DamagedSamples) -> RawSamples:
@@ -92,16 +120,23 @@ def read_series(options: PackOptions, damaged: DamagedSamples) -> RawSamples:
 
 def open_series(options: PackOptions, damaged: DamagedSamples) -> Series:
     """The series of all tables of the sources."""
-    files, names_of_files = [], []
+    files, names_of_files, seen = [], [], FilesSeen()
     for source, label in zip(options.sources, source_labels(options.sources), strict=True):
-        for path in tables_in(source.path):
+        for path in tables_in(source.path, seen):
             files.append(TableFile(Source(path, source.split), options))
             is_file = path == source.path
             place = Path(label or path.name) if is_file else label / path.relative_to(source.path)
             names_of_files.append(place.with_suffix("").as_posix())
+    if seen.n_of_kind:
+        print(f"  {seen.describe(seen.n_of_kind)}")
     require_same_columns(files)
     check_cut(files, options)
+    file_of = dict(zip(names_of_files, files, strict=True))
     for file, name in zip(files, names_of_files, strict=True):
+        if file is not file_of[name]:
+            raise DataFileError(
+                f"{file.path} and {file_of[name].path} are both the series {name!r}. Rename one, or leave it out."
+            )
         if not file.typed.num_rows:
             raise DataFileError(f"{file.path} has no rows. Leave it out, or fill it.")
         damaged.skipped_keys += [f"{name}:{row.number - 1}" for row in file.cut]
@@ -118,14 +153,14 @@ def open_series(options: PackOptions, damaged: DamagedSamples) -> Series:
     if renamed:
         print(f"  columns as fields: {', '.join(renamed)}")
     of_row, names, splits = series_of_rows(files, names_of_files, options)
-    time, is_date = times_of(files, options, of_row)
-    order = np.lexsort((time, of_row))
+    ticks, kind = times_of(files, options, of_row)
+    order = np.lexsort((ticks, of_row))
     if (order != of_row.argsort(kind="stable")).any():
         print(
             f"lab: rows that are not in the order of {options.time} are put into it",
             file=sys.stderr,
         )
-    of_row, time = of_row[order], time[order]
+    of_row, ticks = of_row[order], ticks[order]
     first = np.searchsorted(of_row, np.arange(len(names) + 1))
     groups = names
     if options.group:
@@ -134,33 +169,36 @@ def open_series(options: PackOptions, damaged: DamagedSamples) -> Series:
     values = {
         field: values_of(field, x_column(name, files, options)) for field, name in fields.items()
     }
+    per_second = PER_SECOND.get(getattr(kind, "unit", ""), 1)
     series = Series(
         names,
         splits,
         first,
+        ticks / per_second,
         np.zeros(0, int),
-        time[first[:-1]],
         1,
-        is_date,
+        kind if hasattr(kind, "tz") else None,
         {field: each[order] for field, each in values.items()},
         groups,
     )
-    step = step_of(series, time, of_row)
-    place = np.rint((time - series.start[of_row]) / step).astype(int)
-    series = replace(series, step=step, place=place)
-    tell_of_gaps(series, time, of_row)
+    place, step = steps_of(series, ticks, of_row, per_second)
+    series = replace(series, place=place, step=step)
+    tell_of_gaps(series, of_row)
     return series
 
 
-def tables_in(source: Path) -> list[Path]:
+def tables_in(source: Path, seen: FilesSeen) -> list[Path]:
     """The tables of a folder, each of a series of its own; or the one that is named."""
     if source.is_file():
         return [source]
-    paths = sorted(path for path in source.rglob("*") if is_table(Source(path)))
-    paths = [path for path in paths if not path.name.startswith(".")]
+    found = walk(source, [*TABLES, ".gz"])
+    paths = [path for path in found.paths if path.name.lower().removesuffix(".gz").endswith(TABLES)]
     if not paths:
         raise DataFileError(f"{source} has no table (.csv, .tsv, .parquet). Name another folder.")
-    return paths
+    found.seen.n_of_kind = len(paths)
+    found.seen.others[".gz"] = len(found.paths) - len(paths)
+    seen.add(found.seen)
+    return [source / path for path in paths]
 
 
 def field_name(column: str) -> str:
@@ -190,32 +228,42 @@ def series_of_rows(
 
 def times_of(
     files: Sequence[TableFile], options: PackOptions, of_row: np.ndarray
-) -> tuple[np.ndarray, bool]:
-    """The time of each row, (N,), and whether it is a date; without --time the number of the row in
-    its series.
+) -> tuple[np.ndarray, Any]:
+    """The time of each row, (N,), and its type of pyarrow, of which a date has ticks, not seconds;
+    without --time the number of the row in its series, and None.
     """
-    from pyarrow import types
+    from pyarrow import ArrowException, concat_tables, timestamp, types
 
     if options.time is None:
         order = of_row.argsort(kind="stable")
         first = np.searchsorted(of_row[order], of_row[order])
         time = np.empty(len(of_row), int)
         time[order] = np.arange(len(of_row)) - first
-        return time, False
-    kinds = [file.typed[options.time].type for file in files]
-    texts = [kind for kind in kinds if not types.is_primitive(kind)]
-    if texts:
-        text = files[kinds.index(texts[0])].typed[options.time][0]
+        return time, None
+    tables = [file.typed.select([options.time]) for file in files]
+    try:
+        column = concat_tables(tables, promote_options="permissive")[0]
+    except ArrowException as error:
         raise DataFileError(
-            f"--time {options.time} has texts, such as {str(text)!r}. Write all times as 2024-12-31 06:00, or as "
+            f"--time {options.time}: {error}. Write the times of all tables alike."
+        ) from error
+    if not types.is_primitive(column.type):
+        raise DataFileError(
+            f"--time {options.time} has texts, such as {str(column[0])!r}. Write all times as 2024-12-31 06:00, or as "
             "numbers."
         )
-    column = x_column(options.time, files, replace(options, times=True))
-    if column.is_gap.any():
-        raise DataFileError(
-            f"--time: {column.describe_gaps(len(column.values))} without a time. Correct them."
-        )
-    return column.values, types.is_temporal(kinds[0])
+    if types.is_date(column.type) or types.is_timestamp(column.type):
+        with suppress(ArrowException):  # of microseconds seconds of 64 bits are the nearest
+            column = column.cast(timestamp("us", getattr(column.type, "tz", None)))
+    kind = column.type
+    if types.is_temporal(kind):
+        column = column.cast("int32" if kind.bit_width == 32 else "int64")
+    time, is_gap = as_numbers(column)
+    is_gap = is_gap | ~np.isfinite(time)
+    if is_gap.any():
+        found = TableColumn(options.time, time, is_gap).describe_gaps(len(time))
+        raise DataFileError(f"--time: {found} without a time. Correct them.")
+    return time, kind
 
 
 def groups_of_series(
@@ -260,47 +308,63 @@ def values_of(field: str, column: TableColumn) -> np.ndarray:
     return np.where(column.is_gap, np.nan, column.values.astype(dtype)).astype(dtype)
 
 
-def step_of(series: Series, time: np.ndarray, of_row: np.ndarray) -> float:
-    """From one step to the next: the usual difference of two times, of which all others are multiples."""
+def steps_of(
+    series: Series, ticks: np.ndarray, of_row: np.ndarray, per_second: int
+) -> tuple[np.ndarray, float]:
+    """The step of each row, (N,), and the time from one to the next: the usual difference of two times,
+    of which all others are multiples.
+    """
     pairs = np.flatnonzero(np.diff(of_row) == 0)
-    between = np.diff(time)[pairs]
+    between = np.diff(ticks)[pairs]
     if not len(between):
-        return 1
-    at = pairs[between.argmin()]
+        return np.zeros(len(ticks), int), 1
     if between.min() == 0:
+        at = pairs[between.argmin()]
         raise DataFileError(
-            f"series {series.names[of_row[at]]!r} has two rows of the time {series.shown(time[at])}. Leave one "
-            "out; or name the column that tells the series apart: --series COLUMN. An hour of local time comes "
-            "twice in autumn: write UTC."
+            f"series {series.names[of_row[at]]!r} has two rows of the time {series.shown(series.time[at])}. Leave "
+            "one out; or name the column that tells the series apart: --series COLUMN. An hour of local time "
+            "comes twice in autumn: write UTC."
         )
-    step = np.sort(between)[len(between) // 2]
-    steps = between / step
-    is_off = (np.abs(steps - np.rint(steps)) > NEAR) | (steps < 1 - NEAR)
-    if is_off.any():
-        other = pairs[is_off.argmax()]
+    if not np.diff(series.time)[pairs].all():
+        raise DataFileError("times fall together as floats of 64 bits. Subtract an origin first.")
+    usual = np.sort(between)[len(between) // 2]
+    # the mean, since each difference of rounded times is a little off, and that adds up
+    step = between[np.rint(between / usual) == 1].mean()
+    steps = np.zeros(len(ticks))
+    steps[pairs + 1] = np.maximum(np.rint(between / step), 1)
+    first, last = series.first[:-1], series.first[1:] - 1
+    place = np.cumsum(steps)
+    place -= place[first][of_row]
+    longest = place[last].argmax()
+    since = ticks - ticks[first][of_row]
+    step = since[last[longest]] / place[last[longest]]
+    if (np.abs(since - place * step) > NEAR * step).any():
+        at = pairs[np.abs(between / step - steps[pairs + 1]).argmax()]
         raise DataFileError(
-            f"the times are not regular: most are {step:g} apart, but series {series.names[of_row[other]]!r} has "
-            f"{series.shown(time[other])} and {series.shown(time[other + 1])}. Give the rows times of one step; "
-            "or leave out --time: each row is a step then."
+            f"the times are not regular: most are {usual / per_second:g} apart, but series "
+            f"{series.names[of_row[at]]!r} has {series.shown(series.time[at])} and "
+            f"{series.shown(series.time[at + 1])}. Give the rows times of one step; or leave out --time: each row "
+            "is a step then."
         )
-    return step.item()
+    return np.minimum(place, 1 << 53).astype(int), step / per_second
 
 
-def tell_of_gaps(series: Series, time: np.ndarray, of_row: np.ndarray) -> None:
+def tell_of_gaps(series: Series, of_row: np.ndarray) -> None:
     """Says where steps have no row, and where rows have no value."""
+    n_rows = len(series.time)
     n_steps = sum(series.n_steps(i) for i in range(len(series.names)))
-    n_missing = n_steps - len(time)
-    if n_missing:
+    if n_steps > n_rows:
         far = (np.diff(series.place) > 1) & (np.diff(of_row) == 0)
         at = int(far.argmax())
-        where = f"after {series.shown(time[at])} in series {series.names[of_row[at]]!r}"
-        if n_steps > MOST_GAPS * len(time):
+        where = f"after {series.shown(series.time[at])} in series {series.names[of_row[at]]!r}"
+        if n_steps > MOST_GAPS * n_rows:
             raise DataFileError(
-                f"a step of {series.step:g} makes {n_steps} steps of {len(time)} rows. The first gap is {where}. "
+                f"a step of {series.step:g} makes {n_steps} steps of {n_rows} rows. The first gap is {where}. "
                 "Correct the times there."
             )
         print(
-            f"lab: {counted(n_missing, 'step')} without a row, first {where}: NaN", file=sys.stderr
+            f"lab: {counted(n_steps - n_rows, 'step')} without a row, first {where}: NaN",
+            file=sys.stderr,
         )
     for name, values in series.columns.items():
         n_gaps = int(np.isnan(values).sum())
@@ -337,10 +401,12 @@ def parts_of(series: Series, options: PackOptions) -> Iterator[dict[str, Any]]:
     split_of_group = splits_of_groups(series, options) if options.group else {}
     found, n_left_out = set(), 0
     for i, name in enumerate(series.names):
-        n_steps = series.n_steps(i)
-        places = [int(np.ceil((time - series.start[i]) / series.step)) for time in times]
-        starts = [0, *(max(0, place) for place in places)]
-        stops = [*(min(n_steps, place - options.gap) for place in places), n_steps]
+        places = [series.place_of(i, time) for time in times]
+        starts = [0, *places]
+        stops = [
+            *(min(series.n_steps(i), place - options.gap) for place in places),
+            series.n_steps(i),
+        ]
         for split, start, stop in zip(splits, starts, stops, strict=False):
             if start >= stop:
                 continue
@@ -352,16 +418,9 @@ def parts_of(series: Series, options: PackOptions) -> Iterator[dict[str, Any]]:
             yield {"key": f"{name}/{split}", "split": split, "group": series.groups[i], **part}
     empty = [split for split in splits[:n_splits] if split not in found]
     if empty:
-        first, last = (
-            series.start.min(),
-            max(
-                series.start[i] + (series.n_steps(i) - 1) * series.step
-                for i in range(len(series.names))
-            ),
-        )
         raise DataFileError(
             f"--split-by-time {','.join(options.split_by_time)} leaves nothing for {' and '.join(empty)}: the "
-            f"times are {series.shown(first)} to {series.shown(last)}. Write others."
+            f"times are {series.shown(series.time.min())} to {series.shown(series.time.max())}. Write others."
         )
     if n_left_out:
         print(
@@ -376,7 +435,7 @@ def require_several(series: Series, options: PackOptions) -> None:
         return
     n_steps = series.n_steps(0)
     times = [
-        series.shown(series.start[0] + round(share * n_steps) * series.step)
+        series.shown(series.time[0] + round(share * n_steps) * series.step)
         for share in np.cumsum([*options.shares.values()])[:-1]
     ]
     raise DataFileError(
