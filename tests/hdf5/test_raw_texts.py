@@ -21,8 +21,9 @@ from labrig.training.check.final_test import check_classes
 from omegaconf import OmegaConf
 from projects import project_in, work_on
 from tokenizers import Tokenizer as HubTokenizer
-from tokenizers.models import WordLevel
+from tokenizers.models import BPE, WordLevel
 from tokenizers.pre_tokenizers import Whitespace
+from tokenizers.processors import TemplateProcessing
 
 TEXTS = ["a cat, a hat", "Grüße 👋\r\n", "dogs bark", "a dog", 'he said "no",\nthen left', "naïve"]
 
@@ -172,6 +173,77 @@ def test_one_long_array_keeps_its_order_and_type(tmp_path, pack):
     ):
         with pytest.raises(DataFileError, match=message):
             pack("a", tmp_path / "raw" / name, "--as", "tokens")
+
+
+@pytest.mark.parametrize(
+    ("content", "words", "message"),
+    [
+        (np.arange(4000, dtype="<u2") % 65, (), r"bytes of 0, .*np.save\('x.npy', np.fromfile"),
+        (np.arange(4000, dtype="<u2") + 40000, (), r"bytes of 0, .*np.save"),
+        ("one text".encode("utf-16"), (), r"it is UTF-16. Type: --encoding utf-16"),
+        (b"one text", ("--n-tokens", 5), r"--n-tokens is for characters and words, found bytes"),
+        (b"one text", ("--tokenizer", "characters", "--n-tokens", 0), r"--n-tokens 0: <pad> and"),
+        (b"one text", ("--tokenizer", "characters", "--n-tokens", 2), r"--n-tokens 2: <pad> and"),
+    ],
+)
+def test_what_is_no_text_or_no_vocabulary_is_refused(tmp_path, pack, content, words, message):
+    (tmp_path / "raw/a.bin").write_bytes(bytes(content))
+    with pytest.raises(DataFileError, match=message):
+        pack("a", tmp_path / "raw/a.bin", "--as", "tokens", *words)
+
+
+def test_numbers_and_texts_are_no_one_field_and_a_suffix_may_be_in_capitals(tmp_path, pack):
+    np.save(tmp_path / "raw/a.npy", np.arange(1000) % 50)
+    (tmp_path / "raw/a.npy").rename(tmp_path / "raw/a.NPY")
+    layout = pack(
+        "a", tmp_path / "raw/a.NPY", "--as", "tokens", "--split", "train=0.7,val=0.1,test=0.2"
+    )
+    assert [len(split(layout, name)[0]) for name in ("train", "val", "test")] == [700, 100, 200]
+    (tmp_path / "raw/b.txt").write_text("a text")
+    for names in (("a.NPY", "b.txt"), ("b.txt", "a.NPY")):
+        with pytest.raises(DataFileError, match=r"some sources are .npy with numbers"):
+            pack("a", *(tmp_path / "raw" / name for name in names), "--as", "tokens")
+
+
+def test_a_byte_order_mark_is_left_out_and_that_is_said(tmp_path, pack, capsys):
+    raw = folders(tmp_path / "raw/t")
+    for file in (raw / "warm").iterdir():
+        file.write_bytes(b"\xef\xbb\xbf" + file.read_bytes())
+    layout = pack("t", raw, "--as", "text")
+    assert {x.tobytes().decode() for x in samples(layout)} == {*TEXTS}
+    assert "3 with a byte order mark in front, which is left out" in capsys.readouterr().out
+    layout = pack("t", raw / "warm/1.txt", "--as", "tokens", "--tokenizer", "characters")
+    assert "\ufeff" not in tokenizer(layout).vocabulary
+
+
+def test_letters_without_a_token_are_told(tmp_path, pack, capsys):
+    vocabulary = {letter: i for i, letter in enumerate("abcdehiklnorstu")} | {"ca": 15}
+    own = HubTokenizer(BPE(vocabulary, [("c", "a")]))
+    own.save(str(tmp_path / "own.json"))
+    raw = folders(tmp_path / "raw/t", ["cat", "Привет", "c!at", "dote", "hat", "a\u0301"])
+    layout = pack("t", raw, "--as", "text", "--tokenizer", tmp_path / "own.json")
+    assert "has no token for letters of 3 texts: they are left out" in capsys.readouterr().err
+    expected = [own.encode(file.read_text()).ids for file in raw.rglob("*.txt")]
+    assert sorted(x.tolist() for x in samples(layout)) == sorted(expected)
+    folders(tmp_path / "raw/whole", ["cat", "dote"])
+    pack("t", tmp_path / "raw/whole", "--as", "text", "--tokenizer", tmp_path / "own.json")
+    assert "has no token" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("model", "special", "message"),
+    [
+        (WordLevel({"a": 0, "[UNK]": 1}, unk_token="[UNK]"), 1000, "gives the token 1000, and has 2"),
+        (WordLevel({"a": 0}), 0, r"own.json: WordLevel error: Missing \[UNK\] token"),
+    ],
+)  # fmt: skip
+def test_a_tokenizer_that_contradicts_itself_is_refused(tmp_path, pack, model, special, message):
+    own = HubTokenizer(model)
+    own.post_processor = TemplateProcessing(single="[CLS] $A", special_tokens=[("[CLS]", special)])
+    own.save(str(tmp_path / "own.json"))
+    raw = folders(tmp_path / "raw/t")
+    with pytest.raises(DataFileError, match=message):
+        pack("t", raw, "--as", "text", "--tokenizer", tmp_path / "own.json")
 
 
 def test_other_data_take_the_vocabulary_of_the_first(tmp_path, pack):

@@ -19,6 +19,7 @@ from .layout import Layout
 
 # What has no token of its own: 0 fills short samples up, 1 stands for what was not in training
 SPECIAL = ["<pad>", "<unknown>"]
+LEFT_OUT = "<left out>"  # where a tokenizer has no token, and none for that either
 LEARNT = ("characters", "words")  # their vocabulary is made of the training split
 N_TOKENS = "n_tokens"
 
@@ -113,22 +114,41 @@ class Tokenizer:
     @cached_property
     def _loaded(self) -> Any:
         """The tokenizer of Hugging Face, without padding and without a largest length."""
-        if self.content is None:
-            return None
+        return None if self.content is None else self._load(self.content)
+
+    def _load(self, content: str) -> Any:
         require_package("tokenizers", f"the tokenizer {self.name}", "tokenizers")
         from tokenizers import Tokenizer as Loaded
 
-        loaded = Loaded.from_str(self.content)
+        loaded = Loaded.from_str(content)
         loaded.no_padding()
         loaded.no_truncation()
         return loaded
+
+    @cached_property
+    def _marking(self) -> Any:
+        """It gives the token n_tokens where a BPE has none and says nothing; None of others."""
+        parts = json.loads(self.content or "{}")
+        model = parts.get("model", {})
+        if model.get("type") != "BPE" or model["unk_token"]:
+            return None
+        from tokenizers.pre_tokenizers import ByteLevel
+
+        if model["vocab"].keys() >= {*ByteLevel.alphabet()}:  # each byte has a token
+            return None
+        model |= {"unk_token": LEFT_OUT, "vocab": model["vocab"] | {LEFT_OUT: self.n_tokens}}
+        return self._load(json.dumps(parts))
 
     def learn(self, texts: Iterable[str], n_tokens: int | None = None) -> Self:
         """The same with a vocabulary of these texts: words by their number, characters in their order.
 
         Args:
-            n_tokens: keep so many at most, the most frequent ones.
+            n_tokens: keep so many at most, the most frequent ones; those of SPECIAL are among them.
         """
+        if n_tokens is not None and n_tokens <= len(SPECIAL):
+            raise DataFileError(
+                f"--n-tokens {n_tokens}: {' and '.join(SPECIAL)} are two of them. Write a number above 2."
+            )
         counts = Counter[str]()
         for text in texts:
             counts.update(self.split(text))
@@ -154,15 +174,34 @@ class Tokenizer:
         """The tokens of each text, (n,), in the smallest type that holds all."""
         dtype = np.min_scalar_type(self.n_tokens - 1)
         if self._loaded:
-            # without the places in the text, which nobody asks for
-            encoded = self._loaded.encode_batch_fast(list(texts))
-            return [np.array(each.ids, dtype) for each in encoded]
+            found = [np.array(each, np.int64) for each in self._ids(self._loaded, texts)]
+            largest = max((each.max(initial=0) for each in found), default=0)
+            if largest >= self.n_tokens:
+                raise DataFileError(
+                    f"the tokenizer {self.name} gives the token {largest}, and has {self.n_tokens}. Add that one with "
+                    "add_special_tokens, and save it again."
+                )
+            return [each.astype(dtype) for each in found]
         if self.name == "bytes":
             return [np.frombuffer(text.encode(), np.uint8) for text in texts]
         get, unknown = self._numbers.get, SPECIAL.index("<unknown>")
         return [
             np.array([get(part, unknown) for part in self.split(text)], dtype) for text in texts
         ]
+
+    def n_lossy(self, texts: Sequence[str]) -> int:
+        """How many of the texts have letters for which the tokenizer has no token, and gives none."""
+        lists = self._ids(self._marking, texts) if self._marking else []
+        return sum(self.n_tokens in ids for ids in lists)
+
+    def _ids(self, loaded: Any, texts: Sequence[str]) -> list[list[int]]:
+        try:
+            # without the places in the text, which nobody asks for
+            return [each.ids for each in loaded.encode_batch_fast(list(texts))]
+        except Exception as error:  # whatever the library raises for a word that it does not know
+            raise DataFileError(
+                f"the tokenizer {self.name}: {error}. Give it a token for what it does not know."
+            ) from error
 
     def decode(self, tokens: Iterable[int]) -> str:
         """The text of tokens; of words with a blank between them."""

@@ -1,5 +1,6 @@
 """Reads texts, each a sample, and long sequences that keep their order; makes tokens of them."""
 
+import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
@@ -15,9 +16,10 @@ from .collect import Collector, Field, RaggedField, blocks_of
 from .folders import class_attrs, open_class_folders, read_class_folders
 from .options import PackOptions
 from .samples import DamagedSamples, RawFile, RawSamples
-from .sources import SUFFIXES_OF_KIND, source_labels
-from .table_files import TableFile
+from .sources import SUFFIXES_OF_KIND, Source, source_labels
+from .table_files import UTF_16, TableFile
 
+BOM = "\ufeff"
 MAX_TOLD = 5  # empty texts
 N_AT_ONCE = 1000  # texts
 RAGGED = {"ragged": 1}
@@ -28,20 +30,31 @@ def read_text(options: PackOptions, damaged: DamagedSamples) -> RawSamples:
     raw = open_class_folders(options, "text", SUFFIXES_OF_KIND["text"], damaged)
 
     def read(file: RawFile) -> np.ndarray:
-        return _in_utf8(_decoded(file.content(), options.encoding))
+        return _in_utf8(_decoded(file.content(), options.encoding, damaged))
 
     samples = read_class_folders(raw, "x", read, damaged)
     attrs = {"x": RAGGED} | class_attrs(raw.classes)
     return RawSamples(_without_empty(samples, damaged), attrs, finish=partial(with_tokens, options))
 
 
-def _decoded(content: bytes, encoding: str) -> str:
+def _decoded(content: bytes, encoding: str, damaged: DamagedSamples) -> str:
+    is_wide = re.search("16|32", encoding)
+    if content[:2] in UTF_16 and not is_wide:
+        raise DataFileError("it is UTF-16. Type: --encoding utf-16")
+    if b"\0" in content and not is_wide:
+        raise DataFileError(
+            "it has bytes of 0, as no text has. Tokens of 16 bits: np.save('x.npy', np.fromfile('x.bin', 'uint16')), "
+            "then x.npy --as tokens. UTF-16: --encoding utf-16-le"
+        )
     try:
-        return content.decode(encoding)
+        text = content.decode(encoding)
     except (UnicodeError, LookupError) as error:
         raise DataFileError(
             f"it is not {encoding} ({error}). Type its encoding, such as --encoding latin-1"
         ) from error
+    if text.startswith(BOM):
+        damaged.count("with a byte order mark in front, which is left out")
+    return text.removeprefix(BOM)
 
 
 def _in_utf8(text: str) -> np.ndarray:
@@ -111,14 +124,18 @@ def read_tokens(options: PackOptions, damaged: DamagedSamples) -> RawSamples:
             "--as tokens divides a sequence by position: leave out --group and --split-file. The parts "
             "as they are: train=FILE val=FILE"
         )
+    if len({*map(is_numbers, options.sources)}) > 1:
+        raise DataFileError(
+            "some sources are .npy with numbers, others texts. Name such of one kind, or pack each by itself."
+        )
 
     def samples() -> Iterator[dict[str, Any]]:
         for source, name in zip(options.sources, source_labels(options.sources), strict=True):
             with DamagedSamples().handle(source.path, name):
-                whole = _sequence(source.path, options.encoding)
+                whole = _sequence(source, options.encoding, damaged)
             if not len(whole):
                 raise DataFileError(f"{source.path} is empty. Name a sequence with values.")
-            ends = (np.cumsum(list(options.shares.values())) * len(whole)).astype(int).tolist()
+            ends = np.rint(np.cumsum([*options.shares.values()]) * len(whole)).astype(int).tolist()
             ends = dict(zip(options.shares, [*ends[:-1], len(whole)], strict=True))
             start = 0
             for split, end in ({source.split: len(whole)} if source.split else ends).items():
@@ -130,11 +147,15 @@ def read_tokens(options: PackOptions, damaged: DamagedSamples) -> RawSamples:
     return RawSamples(samples(), {"x": RAGGED}, finish=partial(with_tokens, options))
 
 
-def _sequence(path: Path, encoding: str) -> str | np.ndarray:
+def is_numbers(source: Source) -> bool:
+    return source.path.suffix.lower() == ".npy"
+
+
+def _sequence(source: Source, encoding: str, damaged: DamagedSamples) -> str | np.ndarray:
     """All of a file: its text, or the numbers of an .npy."""
-    if path.suffix != ".npy":
-        return _decoded(path.read_bytes(), encoding)
-    values = np.load(path, mmap_mode="r", allow_pickle=False)
+    if not is_numbers(source):
+        return _decoded(source.path.read_bytes(), encoding, damaged)
+    values = np.load(source.path, mmap_mode="r", allow_pickle=False)
     if values.ndim != 1:
         raise DataFileError(
             f"its shape is {[*values.shape]}, expected one dimension. If each row is a sample: --as arrays"
@@ -159,12 +180,14 @@ def with_tokens(
         directory: takes the tokens.
     """
     texts = fields["x"]
-    if options.sources[0].path.suffix == ".npy":
-        return {**fields}, {**attrs, "x": {**attrs["x"], **_range_of(texts, options)}}
     known = options.known.tokenizer
     name = options.tokenizer or (known.name if known else "bytes")
     if known and known.name != name:
         raise DataFileError(f"--tokenizer {name}: the other data have {known.name}. Leave it out.")
+    if options.n_tokens is not None and name not in LEARNT:
+        raise DataFileError(f"--n-tokens is for characters and words, found {name}. Leave it out.")
+    if is_numbers(options.sources[0]):
+        return {**fields}, {**attrs, "x": {**attrs["x"], **_range_of(texts, options)}}
     tokenizer = known or Tokenizer.named(name)
     if name in LEARNT and not known:
         if not len(train):
@@ -179,11 +202,18 @@ def with_tokens(
         return {**fields}, attrs
     folder = directory / "tokens"
     folder.mkdir()
+    n_lossy = 0
     with Collector(folder, folder) as collector:
         for start in range(0, len(texts), N_AT_ONCE):
             rows = range(start, min(start + N_AT_ONCE, len(texts)))
             some = [texts.sample(row).tobytes().decode() for row in rows]
             collector.add_batch(f"text {start}", {"x": tokenizer.encode_all(some)})
+            n_lossy += tokenizer.n_lossy(some)
+    if n_lossy:
+        print(
+            f"lab: {name} has no token for letters of {counted(n_lossy, 'text')}: they are left out there",
+            file=sys.stderr,
+        )
     return {**fields, **collector.fields(["x"])}, attrs
 
 
