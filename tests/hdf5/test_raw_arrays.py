@@ -147,6 +147,93 @@ def test_attributes_that_say_what_the_numbers_mean_are_applied(tmp_path, pack, c
         pack("a", tmp_path / "raw/a.h5", "--as", "hdf5")
 
 
+def h5_file(path, x=None, n=40, **attributes):
+    with h5py.File(path, "w") as file:
+        file["x"], file["row"] = np.arange(120.0).reshape(40, 3) if x is None else x, np.arange(n)
+        file["x"].attrs.update(attributes)
+    return path
+
+
+def test_a_fill_value_of_another_type_means_the_value_that_is_stored(tmp_path, pack, capsys):
+    """-9999.9 in float64 is no float32: the row stayed as values."""
+    x = np.ones((40, 3), np.float32)
+    x[4], x[7] = -9999.9, 1e20
+    path = h5_file(tmp_path / "raw/a.h5", x, missing_value=-9999.9, _FillValue=1e20)
+    values = in_order(pack("a", path, "--as", "hdf5"), x)
+    assert np.flatnonzero(np.isnan(values).all(1)).tolist() == [4, 7]
+    assert "6 are missing" in capsys.readouterr().out
+
+
+LARGE = 2**60 + np.arange(120).reshape(40, 3)
+
+
+@pytest.mark.parametrize(
+    ("x", "name", "value", "message"),
+    [
+        (
+            None,
+            "scale_factor",
+            [0.1, 0.2, 0.3],
+            r"/x, float64, has the attribute scale_factor \[0.1",
+        ),
+        (None, "scale_factor", [], r"attribute scale_factor \[\], which is not read"),
+        (None, "add_offset", "abc", "attribute add_offset abc, which is not read here"),
+        (LARGE, "_FillValue", -9999.9, "/x, int64, has the attribute _FillValue -9999.9"),
+        (LARGE, "add_offset", 5, "/x: float64 does not hold its numbers"),
+        (LARGE, "_FillValue", 2**60, "/x: float64 does not hold its numbers"),
+        (LARGE * 1j, "scale_factor", 2, "/x, complex128, has the attribute scale_factor 2"),
+    ],
+)
+def test_attributes_that_cannot_be_applied_are_refused(tmp_path, pack, x, name, value, message):
+    with pytest.raises(DataFileError, match=message):
+        pack("a", h5_file(tmp_path / "raw/a.h5", x, **{name: value}), "--as", "hdf5")
+
+
+@pytest.mark.parametrize(("chunks", "told"), [((10, 2), "2 of its 8"), (None, "0 of its 1")])
+def test_rows_that_nobody_wrote_are_refused(tmp_path, pack, chunks, told):
+    """HDF5 reads them as zeros."""
+    with h5py.File(tmp_path / "raw/a.h5", "w") as file:
+        x = file.create_dataset("x", (40, 3), "f4", chunks=chunks)
+        file["row"] = np.arange(40)
+        if chunks:
+            x[:10] = 1
+    with pytest.raises(DataFileError, match=rf"/x: {told} parts were ever .* others as 0\.0: if"):
+        pack("a", tmp_path / "raw/a.h5", "--as", "hdf5")
+    with h5py.File(tmp_path / "raw/a.h5", "r+") as file:
+        file["x"][...] = expected = file["x"][...]
+    assert is_packed(pack, tmp_path / "raw/a.h5", expected)
+
+
+@pytest.mark.parametrize("names", [("s01", "s02"), ("data",), ("Test", "Train")])
+def test_groups_that_no_training_reads_are_refused(tmp_path, pack, names):
+    with h5py.File(tmp_path / "raw/a.h5", "w") as file:
+        for name in names:
+            file[f"{name}/x"] = np.ones((40, 3))
+    with pytest.raises(
+        DataFileError, match=f"holds {', '.join(names)}. Expected .* groups train, "
+    ):
+        pack("a", tmp_path / "raw/a.h5", "--as", "hdf5")
+
+
+def test_the_names_of_an_enumeration_are_told(tmp_path, pack, capsys):
+    path = h5_file(tmp_path / "raw/a.h5")
+    with h5py.File(path, "r+") as file:
+        animal = h5py.enum_dtype({"cat": 3, "dog": 7}, "i1")
+        file.create_dataset("y", data=[3, 7] * 20, dtype=animal)
+    assert pack("a", path, "--as", "hdf5").field("y").dtype == np.int8
+    assert "/y: the names of its numbers are left out: {'cat': 3, 'dog': 7}" in (
+        capsys.readouterr().out
+    )
+
+
+def test_a_link_to_nothing_is_said_to_be_one(tmp_path, pack):
+    path = h5_file(tmp_path / "raw/a.h5")
+    with h5py.File(path, "r+") as file:
+        file["z"] = h5py.SoftLink("/gone")
+    with pytest.raises(DataFileError, match="remove links to nothing"):
+        pack("a", path, "--as", "hdf5")
+
+
 def test_matlabs_arrays_have_the_axes_that_matlab_shows(tmp_path, pack):
     x = np.arange(120.0).reshape(40, 3)
     with h5py.File(tmp_path / "raw/a.mat", "w", userblock_size=512) as file:

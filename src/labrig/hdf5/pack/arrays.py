@@ -1,5 +1,6 @@
 """Opens .npy, .npz and .h5 files of whole arrays as memory maps."""
 
+import math
 import zipfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -107,7 +108,8 @@ def _open_hdf5(source: Source, unpacked: Path) -> Parts:
         raise
     except (OSError, RuntimeError, KeyError, ValueError) as error:
         raise DataFileError(
-            f"{path} cannot be read as HDF5: {error}. Copy it again.{hint(path, 'hdf5')}"
+            f"{path} cannot be read as HDF5: {error}. Copy it again, or remove links "
+            f"to nothing.{hint(path, 'hdf5')}"
         ) from error
 
 
@@ -119,19 +121,20 @@ def _datasets_of_splits(source: Source, file: Any) -> dict[str | None, dict[str,
         return {source.split: datasets}
     fields = [sorted(group) for group in groups.values()]
     same = groups and not datasets and all(names == fields[0] for names in fields)
-    flat = same and all(
+    flat = {*groups} <= {"train", "val", "test"} and all(
         hasattr(group[name], "dtype") for group in groups.values() for name in group
     )
-    if not flat or source.split is not None:
+    if not same or not flat or source.split is not None:
         listed = ", ".join(members) or "nothing"
         raise DataFileError(
-            f"{source.path} holds {listed}. Expected data sets such as x and y; or groups such as "
-            "train and val, with the same data sets in each. For others write samples() in data.py."
+            f"{source.path} holds {listed}. Expected data sets such as x and y; or the groups "
+            "train, val and test, with the same data sets in each. For others write samples() in data.py."
         )
     return {name: {field: group[field] for field in group} for name, group in groups.items()}
 
 
-CF_ATTRIBUTES = ("scale_factor", "add_offset", "_FillValue", "missing_value")
+CF_SCALES = ("scale_factor", "add_offset")
+CF_FILLS = ("_FillValue", "missing_value")
 CF_RANGES = ("valid_min", "valid_max", "valid_range", "_Unsigned")
 
 
@@ -147,6 +150,8 @@ def _read_dataset(dataset: Any, copy: Path) -> np.ndarray:
     if not dataset.shape:
         raise DataFileError(f"{where} is a single value, expected one row per sample.")
     _require_sources(where, dataset)
+    if "enum" in (dataset.dtype.metadata or {}):
+        print(f"  {where}: the names of its numbers are left out: {dataset.dtype.metadata['enum']}")
     mapped = _map_dataset(path, dataset)
     if mapped is None:
         mapped = _stored(path, copy, blocks_of(dataset), dataset.dtype, dataset.shape)
@@ -182,6 +187,15 @@ def _require_sources(where: str, dataset: Any) -> None:
             raise DataFileError(
                 f"{where} is a virtual data set of {dataset.size} values, of which {n_mapped} lie in "
                 "a file. The others would be fill values. Map all of them."
+            )
+    elif not dataset.external and dataset.size:
+        sides = dataset.chunks or dataset.shape
+        n_parts = math.prod(-(-n // side) for n, side in zip(dataset.shape, sides, strict=True))
+        n_written = dataset.id.get_num_chunks() if dataset.chunks else dataset.id.get_storage_size()
+        if n_written < n_parts:
+            raise DataFileError(
+                f"{where}: {n_written} of its {n_parts} parts were ever written. HDF5 reads the others as "
+                f"{dataset.fillvalue}: if that is right, write it with h5py, such as x[...] = x[...]"
             )
     for name, offset, n_bytes in dataset.external or ():
         file = next((file for file in (Path(name), folder / name) if file.is_file()), None)
@@ -237,35 +251,46 @@ def _as_matlab_has_it(where: str, dataset: Any, values: np.ndarray) -> np.ndarra
     return values
 
 
+@np.errstate(all="ignore")  # of a fill value beyond the type
 def _with_cf_attributes(where: str, dataset: Any, values: np.ndarray, copy: Path) -> np.ndarray:
     """The values that a file of climate data means (scale_factor, add_offset, _FillValue), as float64.
 
     A missing value becomes NaN.
     """
-    attrs = {name: dataset.attrs[name] for name in CF_ATTRIBUTES if name in dataset.attrs}
+    stored, wide = values.dtype, np.result_type(values.dtype, np.float64)
+    types = dict.fromkeys(CF_SCALES, wide) | dict.fromkeys(CF_FILLS, stored)
+    given = {name: np.ravel(dataset.attrs[name]) for name in types if name in dataset.attrs}
     unread = [name for name in CF_RANGES if name in dataset.attrs]
+    unread += [name for name, value in given.items() if not _holds(types[name], value)]
     if unread:
         raise DataFileError(
-            f"{where} has the attribute {unread[0]}, which says that not all of its numbers are values. "
-            "Apply it first, such as with xarray, or in samples() of data.py."
+            f"{where}, {stored}, has the attribute {unread[0]} {dataset.attrs[unread[0]]}, which is not read "
+            "here. Apply it first, such as with xarray, or in samples() of data.py."
         )
-    fills = [np.ravel(attrs[name]) for name in CF_ATTRIBUTES[2:] if name in attrs]
-    fills = np.concatenate(fills) if fills else np.empty(0)
-    n_missing = sum(
-        int(np.isin(block, fills).sum()) for block in (blocks_of(values) if len(fills) else ())
-    )
-    scale = float(np.ravel(attrs.get("scale_factor", 1))[0])
-    offset = float(np.ravel(attrs.get("add_offset", 0))[0])
+    if not given:
+        return values
+    numbers = {name: value.astype(types[name])[0] for name, value in given.items()}
+    fills = [numbers[name] for name in CF_FILLS if name in numbers]
+    n_missing = sum(int(np.isin(block, fills).sum()) for block in blocks_of(values))
+    scale, offset = numbers.get("scale_factor", 1), numbers.get("add_offset", 0)
     if (scale, offset, n_missing) == (1, 0, 0):
         return values
 
     def meant(block: np.ndarray) -> np.ndarray:
-        return np.where(np.isin(block, fills), np.nan, block.astype(np.float64) * scale + offset)
+        is_missing, numbers = np.isin(block, fills), block.astype(wide)
+        if stored.kind in "iu" and (np.abs(numbers[~is_missing]) >= 2**53).any():
+            raise DataFileError(f"{where}: float64 does not hold its numbers. Subtract an origin.")
+        return np.where(is_missing, np.nan, numbers * scale + offset)
 
-    said = ", ".join(f"{name} {np.ravel(value)[0]}" for name, value in attrs.items())
+    said = ", ".join(f"{name} {value}" for name, value in numbers.items())
     print(f"  {where}: float64 values by its attributes {said}; {n_missing} are missing, now NaN")
-    blocks = map(meant, blocks_of(values))
-    return _stored(Path(where), copy, blocks, np.dtype(np.float64), values.shape)
+    return _stored(Path(where), copy, map(meant, blocks_of(values)), wide, values.shape)
+
+
+def _holds(dtype: np.dtype, given: np.ndarray) -> bool:
+    """Whether an attribute is one number, which `dtype` has, too; a float is rounded as its values are."""
+    is_number = given.size == 1 and {dtype.kind, given.dtype.kind} <= {*"iuf"}
+    return is_number and (dtype.kind == "f" or bool(given.astype(dtype) == given))
 
 
 def _stored(
