@@ -76,6 +76,10 @@ CLASSES = {
         for label in labels:
             yield {"x": np.zeros(3), "y": label}
 """,
+    "Masked": """
+        for i in range(9):
+            yield {"x": np.ma.masked_array(np.arange(3.0), [False, i > 4, False])}
+""",
     "Broken": """
         yield {"x": np.zeros(3), "y": no_such_name}
 """,
@@ -175,6 +179,13 @@ def test_spellings_of_a_class_are_refused_and_names_do_not_mix_with_numbers(raw,
     for name in ("all", "number-first"):
         with pytest.raises(DataFileError, match="the name of a class as y in 1 of 2 samples"):
             pack("spectra", tmp_path / f"{name}.txt", "--as", "own_spectra.Mixed")
+
+
+def test_a_mask_is_not_lost(raw, pack):
+    with pytest.raises(
+        DataFileError, match=r"sample 5.*: 'x' is object .*a mask is not kept, so fill"
+    ):
+        pack("spectra", raw, "--as", "own_spectra.Masked")
 
 
 def test_a_mistake_in_the_code_is_no_damage(raw, pack):

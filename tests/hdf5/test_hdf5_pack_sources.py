@@ -88,7 +88,7 @@ def test_groups_of_an_hdf5_file_are_splits(tmp_path, pack):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ({"train/x": IMAGES, "val/z": IMAGES}, "Expected data sets such as x and y; or groups"),
+        ({"train/x": IMAGES, "val/z": IMAGES}, "the splits differ. train has x >f4"),
         ({"x": IMAGES, "val/x": IMAGES}, "holds val, x. Expected"),
         ({"a/b/x": IMAGES}, "Expected data sets"),
         ({}, "holds nothing"),

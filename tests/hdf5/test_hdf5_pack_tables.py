@@ -48,8 +48,12 @@ def test_arrays_split_by_a_group_or_a_file(tmp_path, pack):
     assert set(layout.map(layout.arrays["x"])[layout.map(layout.splits["test"])]) == set(
         range(50, 60)
     )
-    with pytest.raises(LabError, match=r"no such array.*patient"):
-        pack("a", *sources, "--as", "arrays", "--group", "patent")
+    np.save(tmp_path / "raw/pair.npy", np.zeros((60, 2)))
+    for group in ("patent", "pair"):
+        with pytest.raises(
+            LabError, match=r"no such array \(N,\)\. .*patient \[60\], pair \[60, 2\]"
+        ):
+            pack("a", *sources, tmp_path / "raw/pair.npy", "--as", "arrays", "--group", group)
 
 
 @pytest.mark.parametrize("kind", ["arrays", "table"])

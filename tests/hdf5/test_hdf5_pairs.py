@@ -2,6 +2,7 @@
 
 import csv
 import json
+import os
 import shutil
 import struct
 from pathlib import Path
@@ -467,6 +468,17 @@ def test_names_tell_the_source_of_each_row(tmp_path, pack):
     for split, rows in layout.splits.items():
         named = [int(line["row"]) for line in lines if line["split"] == split]
         assert named == layout.map(rows).tolist()
+
+
+def test_names_have_file_names_of_another_encoding_too(tmp_path, pack):
+    """They were a traceback."""
+    pairs(tmp_path / "raw/cells")
+    for folder in ("images", "masks"):
+        old = sorted((tmp_path / "raw/cells" / folder).iterdir())[0]
+        os.rename(old, os.fsencode(old.parent) + b"/caf\xe9" + os.fsencode(old.suffix))
+    pack("cells", tmp_path / "raw/cells", "--as", "pairs", "--names")
+    lines = list(csv.DictReader((tmp_path / "data/cells.names.csv").read_text().splitlines()))
+    assert r"images/caf\udce9.png" in {line["sample"] for line in lines}
 
 
 def test_names_replace_no_file_of_the_user(tmp_path, pack):

@@ -1,6 +1,7 @@
 """Raw data and data files that are refused, with what to do."""
 
 import os
+from contextlib import nullcontext
 from dataclasses import replace
 
 import h5py
@@ -260,9 +261,53 @@ def test_splits_that_do_not_fit(tmp_path):
         read_split_file(tmp_path / "splits.csv")
 
 
-def test_a_group_that_is_a_list():
-    with pytest.raises(DataFileError, match=r"sample a: group is \[\]. Give a text or a number"):
-        Splitter({"train": 1.0}).add({"key": "a", "group": []})
+@pytest.mark.parametrize(
+    ("sample", "message"),
+    [
+        ({"group": []}, r"sample a: group is \[\]\. Give a text or a number"),
+        ({"group": None}, r"sample a: group is None\. Give a text"),
+        ({"group": float("nan")}, r"sample a: group is nan\. Give a text"),
+        (
+            {"split": "training"},
+            r"sample a: trainings do not read the split 'training'\. Call it train",
+        ),
+        ({"split": "Val"}, r"read the split 'Val'\. Call it val"),
+        ({"split": "train", "group": "p1"}, ""),
+        ({"split": "train"}, r"is no column, and finds nothing in 'a'"),
+    ],
+)
+def test_where_a_sample_goes_is_plain_or_refused(sample, message):
+    splitter = Splitter({"train": 1.0}, group_pattern=r"p\d")
+    if not message:
+        splitter.add({"key": "a", **sample})
+        assert splitter.all_groups == ["p1"]
+        return
+    with pytest.raises(DataFileError, match=message):
+        splitter.add({"key": "a", **sample})
+
+
+@pytest.mark.parametrize("keeps_keys", [True, False])
+def test_two_samples_of_one_name_are_refused_where_names_are_kept(keeps_keys):
+    splitter = Splitter({"train": 1.0}, keeps_keys=keeps_keys)
+    splitter.add({"key": "a"})
+    with pytest.raises(DataFileError, match="two samples") if keeps_keys else nullcontext():
+        splitter.add({"key": "a"})
+    assert splitter.n_samples == 2
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "latin-1"])
+def test_a_split_file_in_another_encoding_is_refused(tmp_path, encoding):
+    """It was a traceback."""
+    file = tmp_path / "splits.csv"
+    file.write_text("é.png,train\nè.png,val\n", encoding=encoding)
+    with pytest.raises(DataFileError, match=r"sample,split` (for each, )?in UTF-8"):
+        Splitter(SHARES, split_of_key=read_split_file(file)).add({"key": "é.png"})
+
+
+def test_a_split_file_shows_how_it_spells_samples():
+    splitter = Splitter(SHARES, split_of_key={"./a/0.png": "train"})
+    with pytest.raises(DataFileError, match=r"no line for 'a/0\.png', but for '\./a/0\.png'"):
+        splitter.add({"key": "a/0.png"})
 
 
 def test_files_whose_parts_are_something_else(path):

@@ -210,7 +210,7 @@ def test_groups_that_no_training_reads_are_refused(tmp_path, pack, names):
         for name in names:
             file[f"{name}/x"] = np.ones((40, 3))
     with pytest.raises(
-        DataFileError, match=f"holds {', '.join(names)}. Expected .* groups train, "
+        DataFileError, match=f"holds {', '.join(names)}. Expected .* groups called train, "
     ):
         pack("a", tmp_path / "raw/a.h5", "--as", "hdf5")
 

@@ -174,6 +174,51 @@ def test_other_data_get_the_numbers_of_the_classes_and_texts_that_a_model_learnt
             pack_command(project_in(tmp_path), ["new", str(path), *words])
 
 
+NUMBERED = [(i, 1 + i % 2, 1 + i % 3 % 2) for i in range(30)]
+MEASURED = [(i, 1 + i % 2, i / 7) for i in range(30)]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        (
+            NUMBERED,
+            [(1, 1, "one"), (2, 2, "two")],
+            "column 'y': old has no 'one', 'two'.*: no names",
+        ),
+        (NUMBERED, [(1, "f", 1), (2, "m", 2)], "column 'b': old has no 'f', 'm'.*: no names"),
+        (MEASURED, [(1, 1, "u"), (2, 2, "v")], "column 'y': old has no 'u', 'v'"),
+    ],
+)
+def test_texts_where_a_model_learnt_numbers_are_refused(tmp_path, pack, old, new, message):
+    """They became 0 and 1."""
+    for name, rows in (("old", old), ("new", new * 9)):
+        lines = [("a", "b", "y"), *rows]
+        (tmp_path / f"raw/{name}.csv").write_text(
+            "\n".join(",".join(map(str, line)) for line in lines)
+        )
+    words = ["--as", "table", "--label", "y"]
+    pack("old", tmp_path / "raw/old.csv", *words)
+    with pytest.raises(DataFileError, match=message):
+        pack("new", tmp_path / "raw/new.csv", *words, "--classes-of", "old")
+
+
+def test_columns_that_a_model_has_not_are_told(tmp_path, pack, capsys):
+    rows = "".join(f"{i},{i % 3},{i % 2}\n" for i in range(30))
+    (tmp_path / "raw/old.csv").write_text('"a,b",c,y\n' + rows)
+    (tmp_path / "raw/new.csv").write_text(
+        'y,"a,b",c,new\n' + "".join(f"{i % 2},{i},{i % 3},{i % 5}\n" for i in range(30))
+    )
+    words = ["--as", "table", "--label", "y"]
+    layout = pack("old", tmp_path / "raw/old.csv", *words, "--columns", '"a,b",c')
+    assert json.loads(layout.fields["x"].attrs["columns"]) == ["a,b", "c"]
+    pack_command(
+        project_in(tmp_path),
+        ["new", str(tmp_path / "raw/new.csv"), *words, "--classes-of", "old"],
+    )
+    assert "columns that are not read: new\n" in capsys.readouterr().out
+
+
 class Grouped(H5DataModule):
     given = ()
 

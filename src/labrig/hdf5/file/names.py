@@ -26,9 +26,10 @@ def check_split_name(where: str, name: object) -> None:
     check_is_text(where, name, "split")
 
 
-def check_usual_name(where: str, name: str) -> None:
-    """Raises DataFileError when a split would never be read: trainings read train, val and test."""
-    lower = name.lower()
+def check_usual_name(where: str, name: object) -> None:
+    """Raises DataFileError when a split would never be read, too: trainings read train, val and test."""
+    check_split_name(where, name)
+    lower = str(name).lower()
     usual = OTHER_NAMES.get(lower, lower if lower in ("train", "val", "test") else name)
     if usual != name:
         raise DataFileError(f"{where}: trainings do not read the split {name!r}. Call it {usual}.")

@@ -97,12 +97,10 @@ def _open_hdf5(source: Source, unpacked: Path) -> Parts:
                 raise DataFileError(
                     f"{path} is packed already. Copy it to a directory of paths.data."
                 )
-            parts = {}
-            for split, datasets in _datasets_of_splits(source, file).items():
-                parts[split] = {
-                    name: _read_dataset(dataset, unpacked / f"{split}-{name}")
-                    for name, dataset in datasets.items()
-                }
+            parts = _datasets_of_splits(source, file)
+            for split, part in parts.items():
+                for name, dataset in part.items():
+                    part[name] = _read_dataset(dataset, unpacked / f"{split}-{name}")
             return parts
     except DataFileError:
         raise
@@ -114,23 +112,20 @@ def _open_hdf5(source: Source, unpacked: Path) -> Parts:
 
 
 def _datasets_of_splits(source: Source, file: Any) -> dict[str | None, dict[str, Any]]:
-    members = {name: file[name] for name in file}
+    members = {**file}
     datasets = {name: item for name, item in members.items() if hasattr(item, "dtype")}
-    groups = {name: item for name, item in members.items() if name not in datasets}
-    if datasets and not groups:
+    if datasets and len(datasets) == len(members):
         return {source.split: datasets}
-    fields = [sorted(group) for group in groups.values()]
-    same = groups and not datasets and all(names == fields[0] for names in fields)
-    flat = {*groups} <= {"train", "val", "test"} and all(
-        hasattr(group[name], "dtype") for group in groups.values() for name in group
-    )
-    if not same or not flat or source.split is not None:
+    splits = {"train", "val", "test"}.difference(datasets)
+    parts = {name: {**group} for name, group in members.items() if name in splits}
+    are_flat = all(hasattr(item, "dtype") for part in parts.values() for item in part.values())
+    if not parts or len(parts) < len(members) or not are_flat or source.split is not None:
         listed = ", ".join(members) or "nothing"
         raise DataFileError(
-            f"{source.path} holds {listed}. Expected data sets such as x and y; or the groups "
-            "train, val and test, with the same data sets in each. For others write samples() in data.py."
+            f"{source.path} holds {listed}. Expected data sets such as x and y; or groups called "
+            "train, val or test, with the same data sets in each. For others write samples() in data.py."
         )
-    return {name: {field: group[field] for field in group} for name, group in groups.items()}
+    return parts
 
 
 CF_SCALES = ("scale_factor", "add_offset")
@@ -142,10 +137,8 @@ def _read_dataset(dataset: Any, copy: Path) -> np.ndarray:
     """The values of a data set, (N, ...): a memory map of its file where that holds the same bytes, else
     a `copy` that h5py reads.
     """
-    name = dataset.name.rsplit("/", 1)[-1]
     path = Path(dataset.file.filename)  # another file where a link leads to it
     where = f"{path}: {dataset.name}"
-    check_name(where, name)
     check_type(where, dataset.dtype.newbyteorder("="))
     if not dataset.shape:
         raise DataFileError(f"{where} is a single value, expected one row per sample.")
@@ -267,11 +260,9 @@ def _with_cf_attributes(where: str, dataset: Any, values: np.ndarray, copy: Path
             f"{where}, {stored}, has the attribute {unread[0]} {dataset.attrs[unread[0]]}, which is not read "
             "here. Apply it first, such as with xarray, or in samples() of data.py."
         )
-    if not given:
-        return values
     numbers = {name: value.astype(types[name])[0] for name, value in given.items()}
     fills = [numbers[name] for name in CF_FILLS if name in numbers]
-    n_missing = sum(int(np.isin(block, fills).sum()) for block in blocks_of(values))
+    n_missing = sum(int(np.isin(block, fills).sum()) for block in blocks_of(values)) if fills else 0
     scale, offset = numbers.get("scale_factor", 1), numbers.get("add_offset", 0)
     if (scale, offset, n_missing) == (1, 0, 0):
         return values

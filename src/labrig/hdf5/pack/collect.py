@@ -144,7 +144,7 @@ def collect_fields(
     with Collector(path, directory) as collector:
         for i, sample in enumerate(samples):
             values = {
-                name: np.asarray(value)[None]
+                name: np.asarray(value, object if np.ma.is_masked(value) else None)[None]
                 for name, value in sample.items()
                 if name not in NOT_FIELDS
             }
@@ -222,7 +222,7 @@ class _CollectedField:
         shape = values.shape[1:]
         description = f"{where} is {values.dtype} {list(shape)}"
         if values.dtype.kind not in "biufc":
-            return f"{description}. Convert it to numbers."
+            return f"{description}. Convert it to numbers; a mask is not kept, so fill it."
         expected = f"{description}, expected {self.dtype} {list(self.shape)} as the first."
         if values.dtype != self.dtype:
             return f"{expected} Convert all to one type."

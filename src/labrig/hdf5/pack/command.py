@@ -78,9 +78,8 @@ def pack_command(project: Project, args: list[str]) -> None:
     left_out = counted(len(damaged.skipped_keys), "sample")
     print(f"  packed in {time.monotonic() - started_s:.1f} s, {left_out} left out")
     print_reasons(damaged, layout.n_samples)
-    own_class = config.target if config and not options.kind else None
-    if options.class_name:
-        own_class = class_target(project, options.class_name)
+    of_class = options.class_name or not options.kind
+    own_class = config.target if config and of_class else None
     write_config(project, layout, options, command, own_class, old_lines)
 
 
@@ -89,8 +88,8 @@ def with_names_of(project: Project, options: PackOptions, name: str) -> PackOpti
     path = read_data_config(project, name).path
     layout = read_layouts(find_data_files(path, project.paths.data), is_whole=isinstance(path, str))
     known, columns = known_names(layout)
-    if known.classes or known.categories:
-        known = replace(known, only_of=name)
+    # without classes and columns, only the tokenizer is taken
+    known = replace(known, only_of=name if "y" in layout.fields or columns else None)
     return replace(options, known=known, columns=options.columns or columns)
 
 
@@ -110,11 +109,10 @@ def with_fetched_source(project: Project, options: PackOptions) -> PackOptions:
     """The options; where no source was typed, with the file of the address in the YAML."""
     if options.sources:
         return options
-    raw = None
     if config_file_of(project, options.name).exists():
         raw = fetch_raw(read_data_section(project, options.name))
-    if raw is not None:
-        return replace(options, sources=[Source(raw)])
+        if raw is not None:
+            return replace(options, sources=[Source(raw)])
     if options.kind and not options.class_name:
         raise LabError(
             f"--as {options.kind} needs a source: lab data pack NAME SOURCE --as {options.kind}"
@@ -214,7 +212,7 @@ def pack(
         # in a table --group is a column, and in arrays one of them
         None if options.kind in ("table", "series", "arrays", "hdf5") else options.group,
         options.known.groups,
-        options.names,
+        options.names or options.split_file is not None,
         options.spellings,
     )
     paths = [source.path for source in options.sources]
@@ -297,14 +295,12 @@ def _rows(parts: Parts, options: PackOptions) -> Iterator[dict[str, Any]]:
     if None in parts and not (options.group or options.split_file):
         return
     for split, arrays in parts.items():
-        if options.group and options.group not in arrays:
-            listed = ", ".join(arrays)
-            raise LabError(f"--group {options.group}: no such array. There are: {listed}")
+        if options.group and (options.group not in arrays or arrays[options.group].ndim != 1):
+            listed = ", ".join(f"{name} {[*array.shape]}" for name, array in arrays.items())
+            raise LabError(f"--group {options.group}: no such array (N,). There are: {listed}")
         for row in range(len(next(iter(arrays.values())))):
-            sample: dict[str, Any] = {"key": row}
-            if split is not None:
-                sample["split"] = split
-            elif options.group:
+            sample: dict[str, Any] = {"key": row, **({} if split is None else {"split": split})}
+            if options.group:
                 sample["group"] = arrays[options.group][row].item()
             yield sample
 
@@ -338,9 +334,8 @@ def _provenance(
 ) -> dict[str, Any]:
     """The attributes that say where the data come from."""
     source = ", ".join(str(source.path) for source in options.sources)
-    provenance: dict[str, Any] = {"seed": options.seed, "source": source}
-    if config and not source:
-        provenance["source"] = config.target
+    of_class = config.target if config else ""
+    provenance: dict[str, Any] = {"seed": options.seed, "source": source or of_class}
     if packer := packers().get(options.kind or ""):
         provenance["packer"] = f"{packer.value} of {origin_of(packer)}"
     provenance |= programs_attr(find_programs(options.sources) + options.programs)

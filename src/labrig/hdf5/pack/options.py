@@ -1,6 +1,7 @@
 """The command line of `lab data pack`."""
 
 import argparse
+import csv
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -48,7 +49,7 @@ HELP = {
     "of the same split lie in each",
     "--gap": "steps that are left out before each of these times",
     "--label": "column of a table that becomes y",
-    "--columns": "columns of a table that become x, or of series the fields, with commas (default: all "
+    "--columns": "columns of a table that become x, or of series the fields: a,b or '\"a,b\",c' (default: all "
     "others); of --as text the one that holds the texts",
     "--drop-rows": "leave out the rows of a table that have gaps",
     "--fill": "put it into the gaps of a table's x",
@@ -117,7 +118,7 @@ class KnownNames:
             listed = ", ".join(map(repr, new[:MAX_NEW])) + (", …" if len(new) > MAX_NEW else "")
             raise DataFileError(
                 f"{what}: {self.only_of} has no {listed}, so its models have no number for them. It has: "
-                f"{', '.join(known[:MAX_NEW])}{', …' if len(known) > MAX_NEW else ''}. Rename them, "
+                f"{', '.join(known[:MAX_NEW]) or 'no names'}{', …' if len(known) > MAX_NEW else ''}. Rename them, "
                 "leave these samples out, or leave out --classes-of."
             )
         return [*known, *new]
@@ -265,7 +266,7 @@ def _parser(command: str) -> argparse.ArgumentParser:
 
 
 def _words(text: str) -> list[str]:
-    return text.split(",")
+    return next(csv.reader([text])) or [""]
 
 
 def _colour(word: str) -> Colour:

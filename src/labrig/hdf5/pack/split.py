@@ -5,7 +5,7 @@ import json
 import re
 import sys
 from collections import Counter
-from collections.abc import Collection, Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -44,7 +44,8 @@ class Splitter:
         group_pattern: regular expression for the group in a key: its last bracket, or all of it.
         known: groups of the files to which one is added.
         spellings: what to do about groups that are spellings of one.
-        keeps_keys: whether `keys` gets the key of each sample; of a hundred million they fill gigabytes.
+        keeps_keys: whether `keys` gets the key of each sample, and no other has it; of a hundred million
+            they fill gigabytes.
     """
 
     shares: Mapping[str, float]
@@ -56,7 +57,7 @@ class Splitter:
     spellings: Spellings = field(default_factory=lambda: Spellings(as_written=True))
 
     def __post_init__(self) -> None:
-        self.keys: list[str] = []
+        self.keys: dict[str, None] = {}
         self.n_samples = 0
         self.unplaced = dict(self.split_of_key or {})  # lines of its file that named no sample yet
         self.assigned_splits: list[str] = []
@@ -70,10 +71,12 @@ class Splitter:
         """Takes the next sample."""
         key = str(sample.get("key", self.n_samples))
         self.n_samples += 1
+        if key in self.keys:
+            raise DataFileError(f"two samples are called {key!r}. Give each a name of its own.")
         if self.keeps_keys:
-            self.keys.append(key)
+            self.keys[key] = None
         split = self._assigned_split(key, sample)
-        groups = self._groups_of(key, sample, required=split is None)
+        groups = self._groups_of(key, sample)
         self.all_groups += groups
         if split is None:
             self.groups += groups
@@ -86,18 +89,16 @@ class Splitter:
         if "split" in sample:
             split = sample["split"]
             if not isinstance(split, str) or split not in self.names:
-                check_split_name(f"sample {key}", split)
+                check_usual_name(f"sample {key}", split)
                 self.names.add(str(split))
             return str(split)
         if self.split_of_key is None:
             return None
         if key not in self.split_of_key:
             raise DataFileError(
-                f"--split-file has no line for {key!r}; it needs one `sample,split` for each. "
-                "Rows of tables and arrays are counted from 0."
+                f"--split-file has no line for {key!r}, but for {next(iter(self.split_of_key), '')!r}; it needs "
+                "one `sample,split` for each, in UTF-8. Rows of tables and arrays are counted from 0."
             )
-        if key not in self.unplaced:
-            raise DataFileError(f"two samples are called {key!r}. Give each a name of its own.")
         return self.unplaced.pop(key)
 
     def check_split_file(self, left_out: Collection[str]) -> None:
@@ -138,11 +139,11 @@ class Splitter:
     def _hash(self, group: str) -> str:
         return self.known_hashes.get(group) or hash_of_group(group)
 
-    def _groups_of(self, key: str, sample: Mapping[str, Any], required: bool) -> list[str]:
+    def _groups_of(self, key: str, sample: Mapping[str, Any]) -> list[str]:
         """The group of a sample; none where there are no groups."""
         if "group" in sample:
             group = sample["group"]
-            if isinstance(group, Hashable):
+            if isinstance(group, Hashable) and group is not None and group == group:  # nor NaN
                 return [group_name(group)]
             raise DataFileError(f"sample {key}: group is {group!r}. Give a text or a number.")
         try:
@@ -154,9 +155,9 @@ class Splitter:
             ) from error
         if match:
             return [match[match.lastindex or 0]]
-        if self.group_pattern and required:
+        if self.group_pattern:
             raise DataFileError(
-                f"--group {self.group_pattern!r} finds nothing in {key!r}. "
+                f"--group {self.group_pattern!r} is no column, and finds nothing in {key!r}. "
                 "Write a regular expression that each name matches."
             )
         return []
@@ -274,7 +275,6 @@ def parse_shares(text: str) -> dict[str, float]:
             number = float(share)
         except ValueError as error:
             raise DataFileError(f"--split {text!r}: expected such as train=0.8,val=0.2") from error
-        check_split_name(f"--split {text!r}", name)
         check_usual_name(f"--split {text!r}", name)
         if name in shares:
             raise DataFileError(f"--split {text!r} names {name} twice. Give each split one share.")
@@ -288,17 +288,19 @@ def parse_shares(text: str) -> dict[str, float]:
 def read_split_file(path: Path) -> dict[str, str]:
     """Lines `sample,split` (sample: path below the source, or row number) as a dict."""
     split_of_key: dict[str, str] = {}
-    for number, line in enumerate(path.read_text(encoding="utf-8-sig").splitlines(), start=1):
+    text = path.read_text(
+        "utf-8-sig", "surrogateescape"
+    )  # a file's name may be in another encoding
+    for number, line in enumerate(text.splitlines(), start=1):
         key, _, split = line.rpartition(",")
         split = split.strip()
         if number == 1 and (key, split) == ("sample", "split"):
             continue
-        if not key or not split or key in split_of_key:
+        if not key or not split or key in split_of_key or "\0" in line:
             raise DataFileError(
                 f"{path}:{number}: found {line!r}, "
-                "expected `sample,split` with a sample not listed above."
+                "expected `sample,split` in UTF-8, with a sample not listed above."
             )
-        check_split_name(f"{path}:{number}", split)
         check_usual_name(f"{path}:{number}", split)
         split_of_key[key] = split
     return split_of_key
@@ -344,18 +346,18 @@ def names_file(target: Path) -> Path:
     return path
 
 
-def write_names(path: Path, keys: Sequence[str], arrangement: Arrangement) -> None:
+def write_names(path: Path, keys: Iterable[str], arrangement: Arrangement) -> None:
     """Writes row, split and source of each sample.
 
     Args:
         keys: of the samples in the order of the sources.
     """
-    names = [keys[place] for place in arrangement.order]
+    names = np.array([*keys], object)[arrangement.order]
     split_of = dict.fromkeys(range(len(names)), "")
     for split, rows in arrangement.splits.items():
         split_of |= dict.fromkeys(rows.tolist(), split)
     with temporary_directory_next_to(path) as directory, explain_write_errors(path):
-        with open(directory / path.name, "w", encoding="utf-8", newline="") as file:
+        with open(directory / path.name, "w", 1 << 20, "utf-8", "backslashreplace", "") as file:
             writer = csv.writer(file)
             writer.writerow(COLUMNS)
             writer.writerows((row, split_of[row], name) for row, name in enumerate(names))

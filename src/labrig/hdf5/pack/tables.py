@@ -89,9 +89,12 @@ def x_names(files: Sequence[TableFile], options: PackOptions) -> list[str]:
         raise DataFileError(
             f"--columns has the label {options.label!r}: x would hold the answer. Leave it out there."
         )
+    others = [name for name in names if name not in special]
+    if options.columns and options.known.only_of:
+        new = [name for name in others if name not in options.columns]
+        print(f"  columns that are not read: {', '.join(new) or 'none'}")
     if options.columns:
         return options.columns
-    others = [name for name in names if name not in special]
     index = [name for name in others if name in INDEX_NAMES and len(others) > 1]
     for name in index:
         print(f"  column {name!r} left out: the number of the row. To take it in: --columns")
