@@ -76,7 +76,7 @@ def test_rows_lie_where_their_times_say_in_any_order_of_the_table(
     assert {*layout.fields} == {"load", "wind_speed", "time", "group"}
     said = capsys.readouterr()
     assert "'wind speed' is wind_speed" in said.out
-    assert ("not in the order of hour" in said.err) == shuffles
+    assert ("rows not in the order of hour" in said.err) == shuffles
 
 
 def test_a_folder_has_a_series_in_each_table(tmp_path, pack):

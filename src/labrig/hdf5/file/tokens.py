@@ -174,7 +174,15 @@ class Tokenizer:
         """The tokens of each text, (n,), in the smallest type that holds all."""
         dtype = np.min_scalar_type(self.n_tokens - 1)
         if self._loaded:
-            found = [np.array(each, np.int64) for each in self._ids(self._loaded, texts)]
+            try:  # without the places in the text, which nobody asks for
+                encoded = self._loaded.encode_batch_fast(list(texts))
+            except (
+                Exception
+            ) as error:  # whatever the library raises for a word that it does not know
+                raise DataFileError(
+                    f"the tokenizer {self.name}: {error}. Give it a token for what it does not know."
+                ) from error
+            found = [np.array(each.ids, np.int64) for each in encoded]
             largest = max((each.max(initial=0) for each in found), default=0)
             if largest >= self.n_tokens:
                 raise DataFileError(
@@ -191,17 +199,8 @@ class Tokenizer:
 
     def n_lossy(self, texts: Sequence[str]) -> int:
         """How many of the texts have letters for which the tokenizer has no token, and gives none."""
-        lists = self._ids(self._marking, texts) if self._marking else []
-        return sum(self.n_tokens in ids for ids in lists)
-
-    def _ids(self, loaded: Any, texts: Sequence[str]) -> list[list[int]]:
-        try:
-            # without the places in the text, which nobody asks for
-            return [each.ids for each in loaded.encode_batch_fast(list(texts))]
-        except Exception as error:  # whatever the library raises for a word that it does not know
-            raise DataFileError(
-                f"the tokenizer {self.name}: {error}. Give it a token for what it does not know."
-            ) from error
+        encoded = self._marking.encode_batch_fast(list(texts)) if self._marking else []
+        return sum(self.n_tokens in each.ids for each in encoded)
 
     def decode(self, tokens: Iterable[int]) -> str:
         """The text of tokens; of words with a blank between them."""

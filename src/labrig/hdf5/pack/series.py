@@ -140,14 +140,14 @@ def open_series(options: PackOptions, damaged: DamagedSamples) -> Series:
         if not file.typed.num_rows:
             raise DataFileError(f"{file.path} has no rows. Leave it out, or fill it.")
         damaged.skipped_keys += [f"{name}:{row.number - 1}" for row in file.cut]
-    columns = x_names(files, options)
-    fields = {field_name(name): name for name in columns}
+    names = x_names(files, options)
+    fields = {field_name(name): name for name in names}
     taken = [field for field in (TIME, SPAN, *NOT_FIELDS) if field in fields]
-    if len(fields) < len(columns) or taken:
+    if len(fields) < len(names) or taken:
         found = f"{taken[0]!r}, which has another meaning" if taken else "two of one name"
         raise DataFileError(
             f"{files[0].path}: a field is called by the letters, digits and _ of its column. The columns "
-            f"{', '.join(columns)} give {found}. Rename one, or choose --columns."
+            f"{', '.join(names)} give {found}. Rename one, or choose --columns."
         )
     renamed = [f"{name!r} is {field}" for field, name in fields.items() if field != name]
     if renamed:
@@ -156,31 +156,21 @@ def open_series(options: PackOptions, damaged: DamagedSamples) -> Series:
     ticks, kind = times_of(files, options, of_row)
     order = np.lexsort((ticks, of_row))
     if (order != of_row.argsort(kind="stable")).any():
-        print(
-            f"lab: rows that are not in the order of {options.time} are put into it",
-            file=sys.stderr,
-        )
+        print(f"lab: rows not in the order of {options.time} are put into it", file=sys.stderr)
     of_row, ticks = of_row[order], ticks[order]
     first = np.searchsorted(of_row, np.arange(len(names) + 1))
+    if options.time is None:
+        ticks = np.arange(len(ticks)) - first[of_row]
     groups = names
     if options.group:
         texts = texts_of(files, options.group, options)
         groups = groups_of_series(texts.codes[order], texts.different, first, names, options.group)
-    values = {
-        field: values_of(field, x_column(name, files, options)) for field, name in fields.items()
-    }
+    columns = {field: x_column(name, files, options) for field, name in fields.items()}
+    values = {field: values_of(field, column)[order] for field, column in columns.items()}
+    dates = kind if hasattr(kind, "tz") else None
     per_second = PER_SECOND.get(getattr(kind, "unit", ""), 1)
-    series = Series(
-        names,
-        splits,
-        first,
-        ticks / per_second,
-        np.zeros(0, int),
-        1,
-        kind if hasattr(kind, "tz") else None,
-        {field: each[order] for field, each in values.items()},
-        groups,
-    )
+    none = np.zeros(0, int)
+    series = Series(names, splits, first, ticks / per_second, none, 1, dates, values, groups)
     place, step = steps_of(series, ticks, of_row, per_second)
     series = replace(series, place=place, step=step)
     tell_of_gaps(series, of_row)
@@ -230,16 +220,12 @@ def times_of(
     files: Sequence[TableFile], options: PackOptions, of_row: np.ndarray
 ) -> tuple[np.ndarray, Any]:
     """The time of each row, (N,), and its type of pyarrow, of which a date has ticks, not seconds;
-    without --time the number of the row in its series, and None.
+    without --time the number of the row, and None.
     """
     from pyarrow import ArrowException, concat_tables, timestamp, types
 
     if options.time is None:
-        order = of_row.argsort(kind="stable")
-        first = np.searchsorted(of_row[order], of_row[order])
-        time = np.empty(len(of_row), int)
-        time[order] = np.arange(len(of_row)) - first
-        return time, None
+        return np.arange(len(of_row)), None
     tables = [file.typed.select([options.time]) for file in files]
     try:
         column = concat_tables(tables, promote_options="permissive")[0]
@@ -267,11 +253,7 @@ def times_of(
 
 
 def groups_of_series(
-    codes: np.ndarray,
-    different: list[str],
-    first: np.ndarray,
-    names: Sequence[str],
-    column: str,
+    codes: np.ndarray, different: list[str], first: np.ndarray, names: Sequence[str], column: str
 ) -> list[str]:
     """The group of each series."""
     for i, name in enumerate(names):
@@ -362,16 +344,12 @@ def tell_of_gaps(series: Series, of_row: np.ndarray) -> None:
                 f"a step of {series.step:g} makes {n_steps} steps of {n_rows} rows. The first gap is {where}. "
                 "Correct the times there."
             )
-        print(
-            f"lab: {counted(n_steps - n_rows, 'step')} without a row, first {where}: NaN",
-            file=sys.stderr,
-        )
+        missing = counted(n_steps - n_rows, "step")
+        print(f"lab: {missing} without a row, first {where}: NaN", file=sys.stderr)
     for name, values in series.columns.items():
         n_gaps = int(np.isnan(values).sum())
         if n_gaps:
-            print(
-                f"lab: {name}: {n_gaps} of {len(values)} rows have no value: NaN", file=sys.stderr
-            )
+            print(f"lab: {name}: {n_gaps} of {n_rows} rows have no value: NaN", file=sys.stderr)
 
 
 # Splits
@@ -389,11 +367,8 @@ def parts_of(series: Series, options: PackOptions) -> Iterator[dict[str, Any]]:
     splits = [*options.shares]
     times = [series.time_of(text) for text in options.split_by_time]
     n_splits = len(times) + 1
-    if (
-        n_splits > len(splits)
-        or (options.group and n_splits < len(splits))
-        or times != sorted(times)
-    ):
+    too_few = options.group and n_splits < len(splits)
+    if n_splits > len(splits) or too_few or times != sorted(times):
         raise DataFileError(
             f"--split-by-time {','.join(options.split_by_time)}: expected times in their order that part the "
             f"splits {', '.join(splits)}, of which each begins where the one before ends."
@@ -403,10 +378,8 @@ def parts_of(series: Series, options: PackOptions) -> Iterator[dict[str, Any]]:
     for i, name in enumerate(series.names):
         places = [series.place_of(i, time) for time in times]
         starts = [0, *places]
-        stops = [
-            *(min(series.n_steps(i), place - options.gap) for place in places),
-            series.n_steps(i),
-        ]
+        n_steps = series.n_steps(i)
+        stops = [*(min(n_steps, place - options.gap) for place in places), n_steps]
         for split, start, stop in zip(splits, starts, stops, strict=False):
             if start >= stop:
                 continue

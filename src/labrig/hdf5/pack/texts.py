@@ -125,9 +125,7 @@ def read_tokens(options: PackOptions, damaged: DamagedSamples) -> RawSamples:
             "as they are: train=FILE val=FILE"
         )
     if len({*map(is_numbers, options.sources)}) > 1:
-        raise DataFileError(
-            "some sources are .npy with numbers, others texts. Name such of one kind, or pack each by itself."
-        )
+        raise DataFileError("some sources are .npy with numbers, others texts. Name one kind.")
 
     def samples() -> Iterator[dict[str, Any]]:
         for source, name in zip(options.sources, source_labels(options.sources), strict=True):
@@ -210,10 +208,8 @@ def with_tokens(
             collector.add_batch(f"text {start}", {"x": tokenizer.encode_all(some)})
             n_lossy += tokenizer.n_lossy(some)
     if n_lossy:
-        print(
-            f"lab: {name} has no token for letters of {counted(n_lossy, 'text')}: they are left out there",
-            file=sys.stderr,
-        )
+        texts_told = counted(n_lossy, "text")
+        print(f"lab: {name} has no token for letters of {texts_told}: left out", file=sys.stderr)
     return {**fields, **collector.fields(["x"])}, attrs
 
 
