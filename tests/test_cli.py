@@ -107,6 +107,16 @@ def test_a_reader_that_leaves_is_no_error():
     assert (done.returncode, done.stderr) == (0, "")
 
 
+def test_an_output_without_room_is_not_the_disk_of_the_project():
+    command = [sys.executable, "-m", "labrig", "--help"]
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=120)
+    assert done.returncode == 1
+    assert done.stderr == (
+        "lab: no space left for the output, or for a file that was not named. See: df -h, df -i\n"
+    )
+
+
 def test_a_full_table_of_processes_is_one_line(monkeypatch, capsys):
     def refuses(words):
         raise BlockingIOError(11, "Resource temporarily unavailable")

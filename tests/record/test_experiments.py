@@ -17,6 +17,7 @@ from labrig.record.compare.experiments import group_experiments
 from labrig.record.files.atomic import read_advisory
 from labrig.record.read.fields import FIELDS
 from labrig.record.read.rows import read_row, read_rows
+from labrig.record.read.settings import list_differences
 from labrig.record.write.begin import begin_attempt
 from labrig.trials.numbers import number_trials
 from projects import work_on
@@ -210,6 +211,16 @@ def test_no_printed_mean_joins_runs_that_differ_in_more_than_the_seed(
     of_group = {}
     for run, group in zip(report["rows"]["run_id"], report["seed_groups"], strict=True):
         assert of_group.setdefault(group, made_by[run]) == made_by[run]
+
+
+def test_a_share_and_a_number_are_two_settings(project, made, capsys):
+    """For Lightning 1 is one batch, and 1.0 all of them."""
+    for seed, limit in enumerate((1, 1.0, 1.0)):
+        made(seed, data={"limit": limit})
+    (head, *lines), _ = printed(project, capsys)
+    assert " ".join(head) == "trial data.limit test/loss n"
+    assert sorted((line[1], line[-1]) for line in lines) == [("1", "1"), ("1.0", "2")]
+    assert list_differences({"limit": 1}, {"limit": 1.0}) == ["limit: 1 -> 1.0"]
 
 
 @pytest.mark.parametrize(

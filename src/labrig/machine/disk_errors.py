@@ -6,10 +6,12 @@ import errno
 import os
 import pwd
 from pathlib import Path
+from shutil import disk_usage
 
 from .disk import filesystem_type
 
 FEW_INODES = 1000
+FEW_BYTES = 10**7
 # The command that shows how much of a quota is used, by the type of the file system.
 QUOTA_COMMANDS = {
     "lustre": "lfs quota -h -u $USER {place}",
@@ -35,7 +37,11 @@ def explain_disk_error(error: OSError, place: Path | str | None = None) -> str |
     directory = existing_directory(named if isinstance(named, str | os.PathLike) else Path.cwd())
     match error.errno:
         case errno.ENOSPC:
-            return explain_full_disk(named, directory)
+            if error.filename or place or disk_usage(directory).free < FEW_BYTES:
+                return explain_full_disk(named, directory)
+            return (
+                "no space left for the output, or for a file that was not named. See: df -h, df -i"
+            )
         case errno.EDQUOT:
             command = QUOTA_COMMANDS.get(filesystem_type(directory), "quota -s")
             return (

@@ -28,7 +28,7 @@ def list_differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> lis
     for key in {**left, **right}:
         old = left.get(key, ABSENT)
         new = right.get(key, ABSENT)
-        if old != new:
+        if as_text(old) != as_text(new):
             lines.append(f"{key}: {' -> '.join(format_both(old, new))}")
     return lines
 
@@ -44,7 +44,11 @@ def format_both(old: Any, new: Any) -> tuple[str, str]:
 
 
 def with_digits(value: Any, digits: int) -> str:
-    return f"{value:.{digits}g}" if isinstance(value, float) else str(value)
+    """A value as text, of which 1.0 is another than 1: of limit_train_batches it means all."""
+    if not isinstance(value, float):
+        return str(value)
+    text = f"{value:.{digits}g}"
+    return f"{text}.0" if text.lstrip("-").isdigit() else text
 
 
 def flatten(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
@@ -188,13 +192,11 @@ def is_without_result(key: str) -> bool:
 
 
 def as_text(value: Any) -> str:
-    """A value as JSON, in which 1 and 1.0 are the same; "" for ABSENT."""
+    """A value as JSON, in which 1, 1.0 and true are three; "" for ABSENT."""
     if value is ABSENT:
         return ""
     if type(value) is int:  # quickly, for the seeds of many runs
         return str(value)
-    if isinstance(value, float) and value.is_integer():
-        value = int(value)
     return json.dumps(value, default=str)
 
 
@@ -203,7 +205,7 @@ def format_setting(key: str, value: Any) -> str:
     if value is ABSENT:
         return "-"
     if isinstance(value, float):
-        return f"{value:.6g}"
+        return with_digits(value, DIGITS[0])
     if isinstance(value, str):
         return value.rpartition(".")[2] if key.endswith("_target_") else value
     return json.dumps(value, separators=(",", ":"), default=str)
