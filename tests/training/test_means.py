@@ -4,6 +4,7 @@ import json
 import math
 import os
 import random
+import re
 from collections import defaultdict
 
 import lightning.pytorch as L
@@ -11,7 +12,7 @@ import pytest
 import torch
 from attempts import attempt, attempts
 from commands import free_port
-from labrig.errors import Refused
+from labrig.errors import Failed, Refused
 from labrig.training.exact.plain_loaders import PlainLoaders
 from labrig.training.watch.derived import Derived
 from labrig.training.watch.means import LogMeans
@@ -341,12 +342,8 @@ class SaysSize(ShortIntervals):
         return super().training_step(batch, batch_idx) | size
 
 
-@pytest.mark.parametrize("batch", UNKNOWN, ids=["tensors that disagree", "texts"])
-@pytest.mark.parametrize("says", [False, True])
-def test_the_run_asks_for_samples_that_nobody_has_counted(capsys, batch, says):
-    task = SaysSize()
-    task.says = says
-    trainer = L.Trainer(
+def short_trainer():
+    return L.Trainer(
         accelerator="cpu",
         max_epochs=1,
         callbacks=[LogMeans(), PlainLoaders(0)],
@@ -355,12 +352,75 @@ def test_the_run_asks_for_samples_that_nobody_has_counted(capsys, batch, says):
         enable_model_summary=False,
         logger=False,
     )
+
+
+@pytest.mark.parametrize("batch", UNKNOWN, ids=["tensors that disagree", "texts"])
+@pytest.mark.parametrize("says", [False, True])
+def test_the_run_asks_for_samples_that_nobody_has_counted(capsys, batch, says):
+    task = SaysSize()
+    task.says = says
+    trainer = short_trainer()
     trainer.fit(task, Unsized(batch))
     asked = 'return {"loss": loss, "batch_size": n}' in capsys.readouterr().out
     assert asked is not says
     expected = {"train/loss": pytest.approx((10 + 3 * 9 + 2 * 8) / 6)} if says else {}
     found = {name: float(one) for name, one in trainer.callback_metrics.items()}
     assert {name: one for name, one in found.items() if "/" in name} == expected
+
+
+def without_damaged(samples):
+    return torch.tensor([sample for sample in samples if sample % 3])
+
+
+def two_views(samples):
+    return torch.tensor(samples + samples)
+
+
+class MeanOfRows(ShortIntervals):
+    def training_step(self, batch, batch_idx):
+        return {"loss": 0 * self.weight + batch.float().mean()}
+
+
+@pytest.mark.parametrize(("collate_fn", "mean"), [(without_damaged, None), (two_views, 9.0)])
+def test_samples_that_a_collate_fn_may_have_dropped_are_asked_for(capsys, collate_fn, mean):
+    """The loader's 8 samples weighed a mean of the 5 that were left."""
+    trainer = short_trainer()
+    trainer.fit(MeanOfRows(), DataLoader(range(19), batch_size=8, collate_fn=collate_fn))
+    assert ("rows of more samples" in capsys.readouterr().out) is (mean is None)
+    assert trainer.callback_metrics.get("train/loss") == mean
+
+
+class Returns(ShortIntervals):
+    """Returns `more` next to its loss."""
+
+    def __init__(self, more):
+        super().__init__()
+        self.more = more
+
+    def training_step(self, batch, batch_idx):
+        return super().training_step(batch, batch_idx) | self.more
+
+
+@pytest.mark.parametrize(
+    ("n", "found"),
+    [(None, "a NoneType"), ("3", "a str"), (torch.ones(2), "a tensor (2,)"), (-1, "-1.0")],
+)
+def test_a_number_of_samples_that_is_none_is_refused(n, found):
+    with pytest.raises(Failed, match=re.escape(f"a step returned {found} as batch_size. Expected")):
+        short_trainer().fit(Returns({"batch_size": n}), DataLoader(range(3)))
+
+
+def test_no_samples_at_all_are_told(capsys):
+    short_trainer().fit(Returns({"batch_size": torch.zeros(())}), DataLoader(range(3)))
+    told = "training_step: not recorded: loss. Its batch_size adds up to 0 samples"
+    assert told in capsys.readouterr().out
+
+
+def test_keys_that_are_no_texts_are_names_too():
+    trainer = short_trainer()
+    trainer.fit(Returns({0: 0.5, (1, "a"): 1.5, None: "no number"}), DataLoader(range(3)))
+    assert trainer.callback_metrics["train/0"] == 0.5
+    assert trainer.callback_metrics["train/(1, 'a')"] == 1.5
 
 
 class Counted(ShortIntervals):

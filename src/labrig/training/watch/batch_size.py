@@ -8,14 +8,18 @@ from typing import Any
 
 import lightning.pytorch as L
 from torch import Tensor
+from torch.utils.data import DataLoader, default_collate, default_convert
 
 from ..exact.plain_loaders import flat_loaders, samples_cut
+
+OF_TORCH = (default_collate, default_convert)
 
 
 def n_samples_of(trainer: L.Trainer, batch: Any, loader_number: int = 0) -> int | None:
     """Samples in the batch at hand, within a hook of Lightning for it; None: nobody knows.
 
-    A loader counts what it cut, whatever a transform or `collate_fn` made of it. Other iterables:
+    A loader counts what it cut, whatever a transform or `collate_fn` made of it; but where one of the
+    user's own made fewer rows of them, it may have dropped samples, and nobody knows. Other iterables:
     the first length of the batch's tensors, if they agree.
 
     Args:
@@ -27,6 +31,10 @@ def n_samples_of(trainer: L.Trainer, batch: Any, loader_number: int = 0) -> int 
         loaders = flat_loaders(loaders_of_stage(trainer))
         loaders = loaders[loader_number] if loader_number < len(loaders) else None
     cut = samples_cut(loaders)
+    if cut and isinstance(loaders, DataLoader) and loaders.collate_fn not in OF_TORCH:
+        n_rows = the_same(first_lengths(batch))
+        if n_rows is not None and n_rows < cut:
+            return None
     if cut is None and isinstance(loaders, list | tuple | Mapping):
         cut = the_same(samples_cut(loader) for loader in flat_loaders(loaders))
     return cut if cut is not None else the_same(first_lengths(batch))
@@ -68,5 +76,7 @@ def describe_lengths(batch: Any) -> str:
     lengths = list(dict.fromkeys(first_lengths(batch)))
     if not lengths:
         return "it holds no tensors"
+    if len(lengths) == 1:
+        return f"its collate_fn made {lengths[0]} rows of more samples"
     shown = ", ".join(map(str, lengths[:4])) + (", …" if len(lengths) > 4 else "")
     return f"the first lengths of its tensors are {shown}"

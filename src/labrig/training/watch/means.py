@@ -56,20 +56,23 @@ class Means:
         """
         self.n_samples = n_samples or 0
         values = values_of(outputs)
-        n = values.get(BATCH_SIZE, UNKNOWN if n_samples is None else n_samples)
-        for name, value in values.items():
-            if name == BATCH_SIZE:
+        n = UNKNOWN if n_samples is None else n_samples
+        if BATCH_SIZE in values:
+            n = samples_said(values[BATCH_SIZE])
+        for key, value in values.items():
+            if key == BATCH_SIZE:
                 continue
+            name = f"{key}{suffix}"
             number = as_number(value)
             if number is None:
-                self.no_numbers.setdefault(name, describe_value(value))
+                self.no_numbers.setdefault(str(key), describe_value(value))
                 continue
             # The sum of a mean that cannot be made still shows whether all values are finite.
             weight = 1 if n is UNKNOWN else n
-            if name == "loss":
+            if key == "loss":
                 weight = weight * loss_divisor
-            self._add(name + suffix, number, weight)
-            self.counts[name + suffix] = self.counts.get(name + suffix, 0) + n
+            self._add(name, number, weight)
+            self.counts[name] = self.counts.get(name, 0) + n
 
     def _add(self, name: str, number: Tensor | float, weight: Tensor | float) -> None:
         total = self.sums.get(name, 0.0)
@@ -123,6 +126,22 @@ def values_of(outputs: Any) -> Mapping[str, Any]:
     if outputs is None:
         return {}
     return outputs if isinstance(outputs, Mapping) else {"loss": outputs}
+
+
+def samples_said(value: Any) -> Tensor | float:
+    """The samples that a step says its batch has. A tensor is not looked at, which would wait for the device.
+
+    Raises:
+        Failed: no number, negative or NaN.
+    """
+    number = as_number(value)
+    if number is None or not (isinstance(number, Tensor) or number >= 0):
+        found = describe_value(value) if number is None else number
+        raise Failed(
+            f"a step returned {found} as {BATCH_SIZE}. Expected the number of its samples, such as "
+            f'{{"loss": loss, "{BATCH_SIZE}": len(x)}}'
+        )
+    return number
 
 
 def as_number(value: Any) -> Tensor | float | None:
@@ -242,6 +261,7 @@ class LogMeans(L.Callback):
         self.epoch.add(interval)
         of_optimizers = self.watch.values() if self.watch else {}
         self._tell_what_is_no_number(trainer, "training_step", self.train)
+        self._tell_what_has_no_samples(trainer, "training_step", interval)
         self._tell_what_is_no_mean(trainer, interval.sums)
         means = self.derived.added_to(interval.means("train"), "train", [""])
         self._publish(trainer, means, of_optimizers)
@@ -290,6 +310,7 @@ class LogMeans(L.Callback):
     def _publish_evaluation(self, trainer: L.Trainer, prefix: str, step: str) -> None:
         totals = self.evaluation.read(trainer)
         self._tell_what_is_no_number(trainer, step, self.evaluation)
+        self._tell_what_has_no_samples(trainer, step, totals)
         self._tell_what_is_no_mean(trainer, totals.sums)
         means = totals.means(prefix)
         self._publish(trainer, self.derived.added_to(means, prefix, self.suffixes or [""]))
@@ -354,6 +375,18 @@ class LogMeans(L.Callback):
         self.told |= {f"{step} {name}" for name in new}
         named = ", ".join(f"{name} ({what})" for name, what in sorted(new.items()))
         print_line(trainer, f"{step}: no number, so not recorded: {named}")
+
+    def _tell_what_has_no_samples(self, trainer: L.Trainer, step: str, totals: Totals) -> None:
+        counts = {f"{step} {name}": n for name, n in totals.counts.items() if n <= 0}
+        if counts.keys() <= self.told:
+            return
+        self.told |= counts.keys()
+        names = ", ".join(sorted(name.removeprefix(f"{step} ") for name in counts))
+        print_line(
+            trainer,
+            f"{step}: not recorded: {names}. Its {BATCH_SIZE} adds up to {min(counts.values()):g} "
+            "samples",
+        )
 
     def _tell_what_is_no_mean(self, trainer: L.Trainer, names: Iterable[str]) -> None:
         """Says once of each name that its mean over batches depends on their size."""
