@@ -376,12 +376,19 @@ def two_views(samples):
     return torch.tensor(samples + samples)
 
 
+def images_of_any_size(samples):
+    return [torch.full((3, 2, 2 + sample), sample) for sample in samples]
+
+
 class MeanOfRows(ShortIntervals):
     def training_step(self, batch, batch_idx):
-        return {"loss": 0 * self.weight + batch.float().mean()}
+        means = torch.stack([row.float().mean() for row in batch])
+        return {"loss": 0 * self.weight + means.mean()}
 
 
-@pytest.mark.parametrize(("collate_fn", "mean"), [(without_damaged, None), (two_views, 9.0)])
+@pytest.mark.parametrize(
+    ("collate_fn", "mean"), [(without_damaged, None), (two_views, 9.0), (images_of_any_size, 9.0)]
+)
 def test_samples_that_a_collate_fn_may_have_dropped_are_asked_for(capsys, collate_fn, mean):
     """The loader's 8 samples weighed a mean of the 5 that were left."""
     trainer = short_trainer()

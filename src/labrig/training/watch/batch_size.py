@@ -19,8 +19,8 @@ def n_samples_of(trainer: L.Trainer, batch: Any, loader_number: int = 0) -> int 
     """Samples in the batch at hand, within a hook of Lightning for it; None: nobody knows.
 
     A loader counts what it cut, whatever a transform or `collate_fn` made of it; but where one of the
-    user's own made fewer rows of them, it may have dropped samples, and nobody knows. Other iterables:
-    the first length of the batch's tensors, if they agree.
+    user's own made fewer rows, and nothing that is as long as the samples, it may have dropped some,
+    and nobody knows. Other iterables: the first length of the batch's tensors, if they agree.
 
     Args:
         loader_number: of the validation or test loaders.
@@ -33,7 +33,7 @@ def n_samples_of(trainer: L.Trainer, batch: Any, loader_number: int = 0) -> int 
     cut = samples_cut(loaders)
     if cut and isinstance(loaders, DataLoader) and loaders.collate_fn not in OF_TORCH:
         n_rows = the_same(first_lengths(batch))
-        if n_rows is not None and n_rows < cut:
+        if n_rows is not None and n_rows < cut and not holds_length(batch, cut):
             return None
     if cut is None and isinstance(loaders, list | tuple | Mapping):
         cut = the_same(samples_cut(loader) for loader in flat_loaders(loaders))
@@ -58,17 +58,28 @@ def first_lengths(batch: Any) -> list[int]:
     the first of them if they differ.)"""
     if isinstance(batch, Tensor):
         return [batch.shape[0]] if batch.ndim else []
-    parts: Iterable[Any] = ()
-    if isinstance(batch, list | tuple):
-        parts = batch
-    elif isinstance(batch, Mapping):
-        parts = batch.values()
-    elif is_dataclass(batch) and not isinstance(batch, type):
-        parts = (getattr(batch, field.name) for field in fields(batch))
     lengths = []
-    for part in parts:
+    for part in parts_of(batch):
         lengths += first_lengths(part)
     return lengths
+
+
+def holds_length(batch: Any, n: int) -> bool:
+    """Whether one of a batch's tensors or lists has n rows, such as a list of images of any size."""
+    if isinstance(batch, Tensor):
+        return batch.ndim > 0 and len(batch) == n
+    is_long = isinstance(batch, list | tuple) and len(batch) == n
+    return is_long or any(holds_length(part, n) for part in parts_of(batch))
+
+
+def parts_of(batch: Any) -> Iterable[Any]:
+    if isinstance(batch, list | tuple):
+        return batch
+    if isinstance(batch, Mapping):
+        return batch.values()
+    if is_dataclass(batch) and not isinstance(batch, type):
+        return [getattr(batch, field.name) for field in fields(batch)]
+    return ()
 
 
 def describe_lengths(batch: Any) -> str:
