@@ -237,5 +237,5 @@ def test_two_tables_have_one_head_line_and_one_set_of_categories(tmp_path, pack)
     with pytest.raises(DataFileError, match=r"val\.csv: row 1 has the columns age, gender"):
         pack("t", *words)
     table(val, [(1, "f", 2, "no", 5)])
-    with pytest.raises(DataFileError, match=r"row 1 .*more than in the head line"):
+    with pytest.raises(DataFileError, match=r"row 1 .*the head line 4 \(age"):
         pack("t", *words)

@@ -1,7 +1,7 @@
 """Columns of tables as numbers: what pyarrow reads, or the number of each text."""
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -18,7 +18,7 @@ MAX_TEXTS = 1000  # different texts of a column of x
 MAX_CLASSES = 65536  # different texts of the label
 MANY_ROWS = 10  # from so many rows on, a text that differs in nearly every one names the rows
 NEARLY_ALL = 0.9
-NUMBER = re.compile(r"[+-]?((?P<whole>\d+)|(\d+\.\d*|\.\d+|\d+(?=[eE]))([eE][+-]?\d+)?)", re.ASCII)
+NUMBER = re.compile(r"[+-]?((?P<int>\d{1,308})|(\d+\.\d*|\.\d+|\d+(?=e))(e[+-]?\d+)?)", re.A | re.I)
 
 
 @dataclass
@@ -84,18 +84,25 @@ def texts_of(files: Sequence[TableFile], name: str, options: PackOptions) -> Tex
         if file.is_text:
             chunks += file.texts[name].chunks
         else:
-            chunks.append(array(map(_as_text, file.typed[name].to_pylist()), string()))
+            chunks.append(array(map(_as_text, file.column(name).to_pylist()), string()))
     encoded: Any = chunked_array(chunks, string()).dictionary_encode().combine_chunks()
     different = [*encoded.dictionary.to_pylist(), ""]  # of a gap in Parquet, too
     codes = encoded.indices.fill_null(len(different) - 1).to_numpy()
-    missing = {*options.missing}
-    is_gap = np.array([text.strip() in missing for text in different[:-1]] + [True])[codes]
-    return Texts(different, codes, is_gap)
+    missing, numbers = {*options.missing}, _missing_numbers(options)
+    is_gap = np.array([text.strip() in missing for text in different[:-1]] + [True])
+    if numbers:
+        is_gap |= [number_in(text, options) in numbers for text in different]
+    return Texts(different, codes, is_gap[codes])
 
 
 def _as_text(value: Any) -> str | None:
     is_whole = isinstance(value, float) and value.is_integer()
     return None if value is None else str(int(value) if is_whole else value)
+
+
+def _missing_numbers(options: PackOptions) -> set[float]:
+    """Those that say that there is no value, however they are written."""
+    return {number for text in options.missing if (number := number_in(text, options)) is not None}
 
 
 def x_column(name: str, files: Sequence[TableFile], options: PackOptions) -> TableColumn:
@@ -104,58 +111,63 @@ def x_column(name: str, files: Sequence[TableFile], options: PackOptions) -> Tab
 
     if name in options.texts:
         return text_column(name, files, options)
-    kinds = {file.typed[name].type for file in files}
-    for kind in kinds:
-        if types.is_binary(kind) or types.is_large_binary(kind):
-            raise DataFileError(files[0].other_encoding(f"column {name!r}"))
-        if types.is_temporal(kind) and not options.times:
-            raise DataFileError(
-                f"column {name!r} holds times ({kind}). --times makes seconds since 1970 of them; "
-                "--columns takes others."
-            )
-        if types.is_nested(kind):
-            raise DataFileError(
-                f"column {name!r} holds {kind}, not one number for each row. Choose --columns without it, "
-                "or write samples() in data.py."
-            )
-    is_number = all(
-        types.is_primitive(kind) or types.is_decimal(kind) or types.is_null(kind) for kind in kinds
-    )
-    if not is_number or (any(map(types.is_temporal, kinds)) and len(kinds) > 1):
+    of_kind = {file.column(name).type: file.path for file in files}
+    kinds = [kind for kind in of_kind if not types.is_null(kind)]
+    if len(kinds) > 1 and any(types.is_temporal(kind) or types.is_boolean(kind) for kind in kinds):
+        found = " and ".join(f"{kind} in {of_kind[kind]}" for kind in kinds[:2])
+        raise DataFileError(
+            f"column {name!r} holds {found}. Write it alike in all tables, or take its texts: --texts {name}"
+        )
+    if any(map(types.is_temporal, kinds)) and not options.times:
+        raise DataFileError(
+            f"column {name!r} holds times ({kinds[0]}). --times makes seconds since 1970 of them; "
+            "--columns takes others."
+        )
+    if not all(types.is_primitive(kind) or types.is_decimal(kind) for kind in kinds):
         return text_column(name, files, options)
     return _numbers(name, files, options)
 
 
 def _numbers(name: str, files: Sequence[TableFile], options: PackOptions) -> TableColumn:
     """A column that pyarrow reads as numbers."""
-    parts = [as_numbers(file.typed[name]) for file in files]
+    parts = [as_numbers(file.typed[name], _missing_numbers(options)) for file in files]
     values = np.concatenate([part for part, _ in parts])
     is_gap = np.concatenate([gap for _, gap in parts])
     there = values[~is_gap]
     if values.dtype == np.float64:
         for part, gap in parts:
-            if part.dtype.kind in "iu" and (part[~gap].astype(np.float64) != part[~gap]).any():
-                raise DataFileError(
-                    f"column {name!r} has whole numbers of more than 53 bits and fractions, which no type "
-                    "holds together. Choose --columns without it, or subtract an origin."
-                )
+            check_bits(name, part[~gap])
     # of small floats 1.5 and 1.50 are one number
     may_merge = values.dtype != np.float64 or np.abs(there).max(initial=0) >= 2**53
     if may_merge and all(file.is_text for file in files):
         texts = texts_of(files, name, options).counts
         if len(texts) > len(np.unique(there)):
-            _refuse_merged(name, texts, int if values.dtype != np.float64 else float)
+            _refuse_merged(name, texts, options)
+        if values.dtype == np.float64:
+            numbers = [number_in(text, options) or 0 for text in texts]
+            check_bits(name, np.array(numbers, object))
     return TableColumn(name, values, is_gap)
 
 
-def _refuse_merged(name: str, texts: Iterable[str], number_of: Callable[[str], Any]) -> None:
+def check_bits(name: str, values: np.ndarray) -> None:
+    """Raises DataFileError when float64 changes one of these whole numbers."""
+    if not len(values) or _fits(values, 1 << 53):
+        return
+    for number in values.tolist():  # Python compares a whole number and a float exactly
+        if number != float(number):
+            raise DataFileError(
+                f"column {name!r} has {number}, of more than 53 bits: float64 makes {float(number):.0f} of it, "
+                "and no other type holds it beside fractions. Choose --columns without it, or subtract an "
+                "origin."
+            )
+
+
+def _refuse_merged(name: str, texts: Iterable[str], options: PackOptions) -> None:
     """Raises DataFileError when two texts became one number though they name two things, as 007 and 7."""
     first_of: dict[Any, str] = {}
     for text in (text.strip().removeprefix("+") for text in texts):
-        try:
-            other = first_of.setdefault(number_of(text), text)
-        except ValueError:  # such as true
-            continue
+        number = number_in(text, options)
+        other = first_of.setdefault(text if number is None else number, text)
         if other != text and not {"e", "E", "."} & {*other, *text}:
             raise DataFileError(
                 f"column {name!r} has {other!r} and {text!r}, which are one number. If these are names: "
@@ -168,28 +180,28 @@ def text_column(
 ) -> TableColumn:
     """A column that is read as text: the label, categories, or numbers with some texts among them.
 
-    Whole numbers of a label stay numbers while each text is another one.
+    Numbers of a label stay numbers while each text is another one.
     """
     texts = texts_of(files, name, options)
     known = options.known.classes if is_label else options.known.categories.get(name, ())
     is_asked = name in options.texts or bool(known)
     numbers = None if is_asked else _parsed(name, texts, options)
     if numbers is None:
-        if not is_asked and not is_label:
-            _refuse_no_categories(name, texts, options)
+        if not is_asked and not (is_label and options.spellings.as_written):
+            _refuse_no_categories(name, texts, files, options, is_label)
         return _coded(name, texts, options, known, is_label)
     values = numbers.values[~numbers.is_gap]
     written = {text: n for text, n in texts.counts.items() if number_in(text, options) is not None}
     is_whole = _is_whole(values)
-    merges = is_whole and len(np.unique(values)) < len({text.strip() for text in written})
+    merges = len(np.unique(values)) < len({text.strip() for text in written})
     if is_label:
         if merges:
             options.spellings.choose(f"classes in column {name!r}", written)
             if options.spellings.as_written:
                 return _coded(name, texts, options, known, is_label)
-        if is_whole and numbers.values.dtype == np.float64:
+        if is_whole and np.abs(numbers.values).max() < 2**53:
             numbers.values = numbers.values.astype(np.int64)
-    elif merges or not all(file.is_text for file in files):
+    elif (merges and is_whole) or not all(file.is_text for file in files):
         raise DataFileError(
             f"column {name!r} has texts that look like numbers, such as {next(iter(texts.counts))!r}. If these "
             f"are names: --texts {name}. If they are numbers, write them as numbers, and alike."
@@ -197,13 +209,18 @@ def text_column(
     return numbers
 
 
-def _refuse_no_categories(name: str, texts: Texts, options: PackOptions) -> None:
-    """Raises DataFileError when most texts of a column of x are numbers in another form, or names of rows."""
-    form = other_form(texts.counts, options.decimal)
+def _refuse_no_categories(
+    name: str, texts: Texts, files: Sequence[TableFile], options: PackOptions, is_label: bool
+) -> None:
+    """Raises DataFileError when most texts are numbers in another form, or in a column of x names of rows."""
+    form = other_form(texts.counts, options)
+    if form and (DATE in form if is_label else not all(file.is_text for file in files)):
+        form = form.split(". ")[0] + ". Write a number."  # as the options do not help there
     if form:
-        raise DataFileError(
-            f"column {name!r} {form} To take its texts as categories: --texts {name}"
-        )
+        option = "--names-as-written" if is_label else f"--texts {name}"
+        raise DataFileError(f"column {name!r} {form} To take its texts as categories: {option}")
+    if is_label:
+        return
     n_rows = int((~texts.is_gap).sum())
     if _names_rows(n_rows, len(texts.counts)):
         raise DataFileError(
@@ -233,8 +250,8 @@ def number_in(text: str, options: PackOptions) -> int | float | None:
     match = NUMBER.fullmatch(text)
     if not match:
         return None
-    is_whole = match["whole"] is not None and -(2**63) <= int(text) < 2**63
-    return int(text) if is_whole else float(text)
+    number = int(text) if match["int"] else float(text)
+    return number if abs(number) != np.inf else None
 
 
 def _parsed(name: str, texts: Texts, options: PackOptions) -> TableColumn | None:
@@ -244,9 +261,11 @@ def _parsed(name: str, texts: Texts, options: PackOptions) -> TableColumn | None
     is_bad = ~is_number & ~texts.is_gap
     if is_bad.sum() >= is_number.sum():
         return None
-    numbers = [0 if number is None else number for number in found]
-    is_whole = all(isinstance(number, int) for number in numbers)
-    values = np.array(numbers, np.int64 if is_whole else np.float64)[texts.codes]
+    numbers = np.array([0 if number is None else number for number in found], object)
+    is_whole = all(isinstance(n, int) and -(2**63) <= n < 2**63 for n in numbers)
+    if not is_whole:
+        check_bits(name, numbers)
+    values = numbers.astype(np.int64 if is_whole else np.float64)[texts.codes]
     values[~is_number] = 0
     row = int(is_bad.argmax())
     first_bad = (row, texts.different[texts.codes[row]]) if is_bad[row] else None
@@ -279,7 +298,7 @@ def _coded(
 # Numbers: in a type that tells them apart, and as others write them
 
 
-MOVED = 1e-6  # of the range of a column: what rounding to float32 may move a value by
+MOVED = 1e-6  # of the range of most values: what rounding to float32 may move a value by
 MONTH = "(?i:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*"
 GROUPED = "with thousands separators. Type --thousands"
 DATE = "as a date. Write it as 2024-12-31 and type --times."
@@ -299,15 +318,16 @@ FORMS = (
 )
 
 
-def as_numbers(column: Any) -> tuple[np.ndarray, np.ndarray]:
-    """The values of a column of pyarrow, int64, uint64 or float64, and where it has none.
-
-    Times are seconds since 1970.
+def as_numbers(column: Any, missing: Iterable[float] = ()) -> tuple[np.ndarray, np.ndarray]:
+    """The values of a column of pyarrow, int64, uint64 or float64, and where it has none, or one of
+    `missing`. Times are seconds since 1970.
     """
     from pyarrow import float64, int64, timestamp, types, uint64
 
     if types.is_null(column.type):
         column = column.cast(float64())
+    if types.is_decimal(column.type):
+        column = _of_decimals(column)
     kind = column.type
     is_gap = column.is_null().to_numpy()
     if types.is_date(kind):
@@ -324,23 +344,33 @@ def as_numbers(column: Any) -> tuple[np.ndarray, np.ndarray]:
                 "times fall together as seconds of 64 bits. Subtract an origin first."
             )
         return seconds, is_gap
-    if types.is_boolean(kind) or types.is_signed_integer(kind):
-        target: Any = int64()
-    elif types.is_unsigned_integer(kind):
-        target = uint64() if kind.bit_width == 64 else int64()
-    else:
-        target = float64()
-    values = column.cast(target).fill_null(0).to_numpy()
+    target: Any = float64() if types.is_floating(kind) else int64()
+    values = column.cast(kind if kind == uint64() else target).fill_null(0).to_numpy()
     if values.dtype == np.float64:
         is_gap = is_gap | np.isnan(values)
-    return values, is_gap
+    return values, np.logical_or.reduce([is_gap, *(values == number for number in missing)])
+
+
+def _of_decimals(column: Any) -> Any:
+    """Decimal numbers as int64 if they are whole, else as float64."""
+    from pyarrow import ArrowInvalid, float64, int64
+
+    try:
+        return column.cast(int64())
+    except ArrowInvalid:
+        numbers = column.cast(float64())
+    if column.type.scale <= 0 or len(numbers.unique()) < len(column.unique()):
+        raise DataFileError(
+            f"numbers of {column.type} have too many digits for float64. Subtract an origin."
+        )
+    return numbers
 
 
 def type_for(values: np.ndarray) -> tuple[np.dtype, str]:
     """The smallest type that tells these numbers apart, and why float32 is none; "" where it is.
 
-    Fractions may be rounded to the 7 digits of float32, as long as no value moves by a millionth of the
-    range of all.
+    Fractions may be rounded to the digits of float32, as long as as many values are different; or more
+    than half as many, and none moves by a millionth of the range in which the middle half of them lies.
     """
     single, double = np.dtype(np.float32), np.dtype(np.float64)
     finite = values[np.isfinite(values)]
@@ -350,21 +380,18 @@ def type_for(values: np.ndarray) -> tuple[np.dtype, str]:
         return double, "has values beyond 3e38"
     if not len(finite) or ((rounded.astype(double) == finite).all() and _fits(finite, 1 << 24)):
         return single, ""
+    n_before, n_after = len(np.unique(finite)), len(np.unique(rounded))
+    merged = f"has {n_before} different values, {n_after} in float32"
     if _is_whole(finite):
-        n_before, n_after = len(np.unique(finite)), len(np.unique(rounded))
-        is_exact = values.dtype == double or _fits(finite, 1 << 53)
-        reason = f"has {n_before} different values, {n_after} in float32"
-        if n_after == n_before:
-            reason = "has whole numbers that float32 rounds"
-        return (double if is_exact else values.dtype), reason
+        reason = merged if n_after < n_before else "has whole numbers that float32 rounds"
+        return (double if _fits(finite, 1 << 53) else values.dtype), reason
     if ((rounded == 0) & (finite != 0)).any():
         return double, "has values below 1e-45"
-    span = float(finite.max()) - float(finite.min())
-    if float(np.abs(rounded.astype(double) - finite).max()) > MOVED * span:
-        n_before, n_after = len(np.unique(finite)), len(np.unique(rounded))
-        if n_after < n_before:
-            return double, f"has {n_before} different values, {n_after} in float32"
-    return single, ""
+    low, high = np.quantile(finite, [0.25, 0.75])  # no outlier moves them
+    is_moved = np.abs(rounded.astype(double) - finite).max() > MOVED * (high - low)
+    if n_after < n_before and (is_moved or 2 * n_after < n_before):
+        return double, merged
+    return single, f"has fractions, rounded to {np.finfo(single).precision} digits"
 
 
 def _fits(values: np.ndarray, largest: int) -> bool:
@@ -373,12 +400,13 @@ def _fits(values: np.ndarray, largest: int) -> bool:
     return is_float or max(abs(int(values.min())), abs(int(values.max()))) <= largest
 
 
-def other_form(texts: Iterable[str], decimal: str) -> str | None:
+def other_form(texts: Iterable[str], options: PackOptions) -> str | None:
     """How most of these texts are numbers or times, and what to type; None when they are names."""
     different = list(dict.fromkeys(text.strip() for text in texts))
     plain = re.compile(r"[+-]?\d+")
     for pattern, advice in FORMS:
         matching = [text for text in different if re.fullmatch(pattern, text)]
+        matching = [text for text in matching if number_in(text, options) is None]
         n_alike = len(matching) + sum(bool(plain.fullmatch(text)) for text in different)
         if matching and 2 * n_alike > len(different):
             return f"has {matching[0]!r}, a number written {advice}"

@@ -2,6 +2,7 @@
 
 import codecs
 import gzip
+import sys
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 from ...errors import require_package
 from ...machine.cells import is_number_text
 from ...machine.counted import counted
+from ...machine.terminal import short
 from ..file.errors import DataFileError
 from .options import PackOptions
 from .sources import Source, hint
@@ -49,11 +51,12 @@ class TableFile:
                 raise DataFileError(
                     f"{self.path} has the column {name!r} twice. Name each column once."
                 )
-        if self.names and all(is_number_text(name.strip()) for name in self.names):
-            raise DataFileError(
-                f"{self.path}: the first line has numbers only, such as {self.names[0]}, so it names no "
-                "columns. Write a head line above it."
-            )
+        numbers = [name for name in self.names if is_number_text(name.strip())]
+        if numbers and self.is_text:
+            said = f"{self.path}: the first line has the number {numbers[0]} as a name. "
+            if len(numbers) == len(self.names):
+                raise DataFileError(f"{said}Write a head line above it.")
+            print(f"lab: {said}If it is a row, write a head line above it", file=sys.stderr)
 
     @cached_property
     def typed(self) -> Any:
@@ -83,6 +86,21 @@ class TableFile:
 
         return self._read(ConvertOptions(column_types=dict.fromkeys(self.names, string())))
 
+    def column(self, name: str) -> Any:
+        """One of `typed`; raises DataFileError when it has no number or text in each row."""
+        from pyarrow.types import is_nested
+
+        kind = self.typed[name].type
+        is_bytes = "binary" in str(kind)
+        if is_bytes and self.is_text:
+            raise DataFileError(self.other_encoding(f"column {name!r}"))
+        if is_bytes or is_nested(kind):
+            raise DataFileError(
+                f"column {name!r} holds {kind}, not one number or text for each row. Choose --columns without "
+                "it, or write samples() in data.py."
+            )
+        return self.typed[name]
+
     @property
     def n_rows(self) -> int:
         """All rows, those that are cut as well."""
@@ -97,19 +115,15 @@ class TableFile:
         if first[:2] in UTF_16 and "16" not in encoding:
             raise DataFileError(f"{self.path} is UTF-16. Type: --encoding utf-16")
         rows: list[Any] = []
-
-        def note(row: Any) -> str:
-            rows.append(row)
-            return "skip"
-
-        parse = ParseOptions(
-            delimiter=self.separator, newlines_in_values=True, invalid_row_handler=note
-        )
+        parse = ParseOptions(delimiter=self.separator, newlines_in_values=True)
+        parse.invalid_row_handler = lambda row: rows.append(row) or "skip"
         try:
             codecs.lookup(encoding)
             table = read_csv(self.path, ReadOptions(encoding=encoding), parse, convert)
-            if rows:  # threads do not number them
+            is_alone = len(table.column_names) == 1 and first.strip()
+            if rows or is_alone:  # threads do not number them
                 rows.clear()
+                parse.ignore_empty_lines = not is_alone  # there they are rows without a value
                 read = ReadOptions(encoding=encoding, use_threads=False)
                 table = read_csv(self.path, read, parse, convert)
         except LookupError as error:
@@ -136,8 +150,8 @@ class TableFile:
         if len(longer) == table.num_rows + len(self.cut) and row.n_values == n_names + 1:
             r_way = " R writes tables so: name the first column in the head line."
         raise DataFileError(
-            f"{self.path}: row {row.number} has {row.n_values} values, the head line {n_names}: more "
-            f"than in the head line. So are {counted(len(longer), 'row')}.{r_way} Correct it."
+            f"{self.path}: row {row.number} has {row.n_values} values, the head line {n_names} "
+            f"({short(', '.join(table.column_names))}). So are {counted(len(longer), 'row')}.{r_way} Correct it."
         )
 
     def _first_line(self) -> bytes:

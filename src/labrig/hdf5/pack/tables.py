@@ -10,16 +10,18 @@ import numpy as np
 
 from ...machine.counted import counted
 from ..file.errors import DataFileError
+from ..file.names import OTHER_NAMES
 from .collect import Field
 from .folders import class_attrs
 from .options import PackOptions
 from .samples import Collected, DamagedSamples
 from .sources import source_labels
-from .table_columns import TableColumn, Texts, text_column, texts_of, type_for, x_column
+from .table_columns import TableColumn, Texts, check_bits, text_column, texts_of, type_for, x_column
 from .table_files import TableFile
 from .texts import RAGGED, text_field, with_tokens
 
 MAX_TOLD = 20  # columns with gaps
+USUAL = {"train", "val", "test", "Train", "Test", *OTHER_NAMES}
 INDEX_NAMES = ("", "Unnamed: 0", "__index_level_0__")
 
 
@@ -40,8 +42,7 @@ def read_table(options: PackOptions, damaged: DamagedSamples) -> Collected:
     used = [*columns.values(), *([label] if label else [])]
     if groups is not None:
         used.append(TableColumn(str(options.group), np.zeros(0), groups.is_gap))
-    n_rows = sum(file.typed.num_rows for file in files)
-    is_kept = _without_gaps(used, names, n_rows, options, files)
+    is_kept = _without_gaps(used, names, files, options)
     keys, cut_keys = _keys(files, options)
     texts = text_field(files, keys, is_kept, options) if is_text else None
     damaged.skipped_keys += [keys[row] for row in np.flatnonzero(~is_kept)] + cut_keys
@@ -95,9 +96,20 @@ def x_names(files: Sequence[TableFile], options: PackOptions) -> list[str]:
         print(f"  columns that are not read: {', '.join(new) or 'none'}")
     if options.columns:
         return options.columns
+    for name in others:
+        if name.lower() == "split" and USUAL.intersection(texts_of(files, name, options).counts):
+            raise DataFileError(
+                f"{files[0].path}: the column {name!r} does not divide the rows. Write a table of each split "
+                "and type train=PATH test=PATH; or lines such as 0,train and type --split-file FILE. Then, or "
+                "to divide them anew, leave it out with --columns."
+            )
+    if not others:
+        raise DataFileError(f"{files[0].path} has no column for x but {', '.join(names)}. Add one.")
     index = [name for name in others if name in INDEX_NAMES and len(others) > 1]
     for name in index:
-        print(f"  column {name!r} left out: the number of the row. To take it in: --columns")
+        is_empty = all(file.typed[name].null_count == file.typed.num_rows for file in files)
+        what = "it is empty" if is_empty else "the number of the row"
+        print(f"  column {name!r} left out: {what}. To take it in: --columns")
     return [name for name in others if name not in index]
 
 
@@ -117,30 +129,25 @@ def check_cut(files: Sequence[TableFile], options: PackOptions) -> None:
 
 
 def _without_gaps(
-    columns: Sequence[TableColumn],
-    x_names: Sequence[str],
-    n_rows: int,
-    options: PackOptions,
-    files: Sequence[TableFile],
+    columns: list[TableColumn], x_names: list[str], files: list[TableFile], options: PackOptions
 ) -> np.ndarray:
     """(N,) which rows are packed."""
+    n_rows = sum(file.typed.num_rows for file in files)
     gaps = [column for column in columns if column.is_gap.any()]
     gaps.sort(key=lambda column: column.first_bad is None)
-    is_filled = [options.fill is not None and column.name in x_names for column in gaps]
-    open_gaps = [column for column, filled in zip(gaps, is_filled, strict=True) if not filled]
+    filled = x_names if options.fill is not None else ()
+    open_gaps = [column for column in gaps if column.name not in filled]
     if open_gaps and not (options.drop_rows or options.skip_damaged):
         lines = [f"{files[0].path} has gaps in these columns:"]
         lines += [f"  {column.describe_gaps(n_rows)}" for column in open_gaps]
         lines.append("--drop-rows leaves these rows out.")
         if any(column.name in x_names for column in open_gaps):
-            lines.append(
-                "--fill NUMBER puts that there; a gap among texts becomes a category of its own."
-            )
-            lines.append("--columns NAME,NAME takes others. Or correct the table.")
+            lines += ["--fill NUMBER puts that there; a gap among texts becomes a category."]
+            lines += ["--columns NAME,NAME takes others. Or correct the table."]
         lines.append("If these words are values: --missing '' takes empty ones alone for gaps.")
         raise DataFileError("\n".join(lines))
-    for column, filled in list(zip(gaps, is_filled, strict=True))[:MAX_TOLD]:
-        what = f"filled with {options.fill:g}" if filled else "left out"
+    for column in gaps[:MAX_TOLD]:
+        what = f"filled with {options.fill:g}" if column.name in filled else "left out"
         print(f"lab: {column.describe_gaps(n_rows)}: {what}", file=sys.stderr)
     if len(gaps) > MAX_TOLD:
         print(f"lab: gaps in {len(gaps) - MAX_TOLD} more columns", file=sys.stderr)
@@ -152,43 +159,33 @@ def _without_gaps(
 
 def _x(columns: dict[str, TableColumn], is_kept: np.ndarray, options: PackOptions) -> np.ndarray:
     """(N, columns), in the smallest type that tells the values of each column apart."""
-    types = {}
-    for column in columns.values():
-        values = column.values[is_kept & ~column.is_gap]
-        types[column.name] = type_for(values)
+    used = {column.name: column.values[is_kept & ~column.is_gap] for column in columns.values()}
+    fill = options.fill or 0.0
+    if any((column.is_gap & is_kept).any() for column in columns.values()):
+        is_whole = fill.is_integer() and abs(fill) < 2**63
+        used["--fill"] = np.array([int(fill) if is_whole else fill])
+    types = {name: type_for(values) for name, values in used.items()}
     dtype = np.result_type(*(dtype for dtype, _ in types.values()))
     wants_whole = any(dtype.kind in "iu" for dtype, _ in types.values())
-    if wants_whole and all(column.values.dtype.kind in "iu" for column in columns.values()):
-        dtype = np.result_type(*(column.values.dtype for column in columns.values()))
-    is_fraction = options.fill is not None and not float(options.fill).is_integer()
-    if dtype.kind in "iu" and is_fraction:
-        dtype = np.dtype(np.float64)
-    for column in columns.values():
-        values = column.values[is_kept & ~column.is_gap]
-        if values.dtype.kind in "iu" and dtype.kind == "f" and len(values):
-            n_before, n_after = (len(np.unique(each)) for each in (values, values.astype(dtype)))
-            if n_after < n_before:
-                raise DataFileError(
-                    f"column {column.name!r} has {n_before} different numbers, {n_after} in {dtype}, which "
-                    "the other columns need. Choose --columns without it, or subtract an origin."
-                )
-    wide = [f"{name} {reason}" for name, (_, reason) in types.items() if reason]
+    if wants_whole and all(values.dtype.kind in "iu" for values in used.values()):
+        dtype = np.result_type(*used.values())
+    if dtype.kind == "f":
+        for name, values in used.items():
+            check_bits(name, values)
+    wide = [f"{name} {reason}" for name, (each, reason) in types.items() if each != np.float32]
     if wide:
         print(f"  x is {dtype}: {'; '.join(wide[:MAX_TOLD])}")
-    x = np.empty((int(is_kept.sum()), len(columns)), dtype)
-    rounded = []
-    for i, column in enumerate(columns.values()):
-        values = column.values[is_kept]
-        gaps = column.is_gap[is_kept]
-        with np.errstate(over="ignore", invalid="ignore"):
-            x[:, i] = np.where(gaps, options.fill or 0, values) if gaps.any() else values
-        if (x[~gaps, i] != values[~gaps]).any():
-            rounded.append(column.name)
-    if rounded:
+    rounded = [name for name in columns if types[name][1]]
+    if rounded and dtype == np.float32:
         n = f"{len(rounded)} of {len(columns)} columns, such as {rounded[0]!r}"
         print(
             f"  x is {dtype}: it rounds the fractions of {n}, to {np.finfo(dtype).precision} digits"
         )
+    x = np.empty((int(is_kept.sum()), len(columns)), dtype)
+    for i, column in enumerate(columns.values()):
+        with np.errstate(over="ignore", invalid="ignore"):  # of what lies in gaps
+            x[:, i] = column.values[is_kept]
+        x[column.is_gap[is_kept], i] = fill
     return x
 
 
@@ -203,9 +200,7 @@ def _y(label: TableColumn, is_kept: np.ndarray) -> np.ndarray:
 
 
 def _keys(files: Sequence[TableFile], options: PackOptions) -> tuple[list[str], list[str]]:
-    """Those of the rows that were read, and of those that are cut: the number of each, from 0; of
-    several tables with the name of its own in front.
-    """
+    """The numbers of the rows, read and cut, from 0; of several tables behind the name of their own."""
     whole, cut = [], []
     for file, label in zip(files, source_labels(options.sources), strict=True):
         prefix = label and f"{label.removesuffix('/')}:"
