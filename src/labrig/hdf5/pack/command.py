@@ -78,8 +78,7 @@ def pack_command(project: Project, args: list[str]) -> None:
     left_out = counted(len(damaged.skipped_keys), "sample")
     print(f"  packed in {time.monotonic() - started_s:.1f} s, {left_out} left out")
     print_reasons(damaged, layout.n_samples)
-    of_class = options.class_name or not options.kind
-    own_class = config.target if config and of_class else None
+    own_class = config.target if config and (options.class_name or not options.kind) else None
     write_config(project, layout, options, command, own_class, old_lines)
 
 

@@ -44,8 +44,7 @@ class Splitter:
         group_pattern: regular expression for the group in a key: its last bracket, or all of it.
         known: groups of the files to which one is added.
         spellings: what to do about groups that are spellings of one.
-        keeps_keys: whether `keys` gets the key of each sample, and no other has it; of a hundred million
-            they fill gigabytes.
+        keeps_keys: whether `keys` gets the key of each sample, one alone; of 10**8 they fill gigabytes.
     """
 
     shares: Mapping[str, float]
@@ -357,9 +356,9 @@ def write_names(path: Path, keys: Iterable[str], arrangement: Arrangement) -> No
     for split, rows in arrangement.splits.items():
         split_of |= dict.fromkeys(rows.tolist(), split)
     with temporary_directory_next_to(path) as directory, explain_write_errors(path):
-        with open(directory / path.name, "w", 1 << 20, "utf-8", "backslashreplace", "") as file:
-            writer = csv.writer(file)
-            writer.writerow(COLUMNS)
-            writer.writerows((row, split_of[row], name) for row, name in enumerate(names))
-        publish(directory / path.name, path)
+        made = directory / path.name
+        with made.open("w", encoding="utf-8", errors="backslashreplace", newline="") as file:
+            lines = ((row, split_of[row], name) for row, name in enumerate(names))
+            csv.writer(file).writerows([COLUMNS, *lines])
+        publish(made, path)
     print(f"{path}: the source of each row")
