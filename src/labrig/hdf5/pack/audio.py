@@ -2,6 +2,7 @@
 
 import io
 import math
+import re
 from typing import Any, cast
 
 import numpy as np
@@ -13,7 +14,9 @@ from .options import PackOptions
 from .samples import DamagedSamples, RawFile, RawSamples
 from .sources import SUFFIXES_OF_KIND
 
-LARGEST_RIFF_BYTES = 0xFFFFFFFF
+# in the log of libsndfile: what a WAV or AIFF file says, and how much is there
+CHUNK = re.compile(r"^ *(?:RIFF|data|FORM|SSND) : (\d+) \(should be (\d+)\)$", re.MULTILINE)
+NOT_KNOWN = 0xFFFFFFFF  # the length that a program writes to a pipe
 INT16 = np.iinfo(np.int16)
 # What holds each value of a file as libsndfile names its type; float32 holds those of all others.
 TYPE_OF = {"PCM_16": "int16", "PCM_32": "float64", "DOUBLE": "float64", "ALAC_32": "float64"}
@@ -76,12 +79,6 @@ def _decode(content: bytes, dtype: str, rounded: DamagedSamples | None) -> tuple
     """
     import soundfile
 
-    # libsndfile reads what is left of a WAV file; its header says how long it was
-    n_bytes = int.from_bytes(content[4:8], "little") + 8 if content[:4] == b"RIFF" else 0
-    if len(content) < n_bytes <= LARGEST_RIFF_BYTES:
-        raise DataFileError(
-            f"cut short: {len(content)} bytes found, {n_bytes} expected. Copy it again"
-        )
     try:
         opened = soundfile.SoundFile(io.BytesIO(content))
     except soundfile.LibsndfileError as error:
@@ -93,6 +90,7 @@ def _decode(content: bytes, dtype: str, rounded: DamagedSamples | None) -> tuple
             raise DataFileError(
                 f"{file.channels} channels, expected 1. Convert it first: ffmpeg -i IN -ac 1 OUT"
             )
+        _check_whole(content, file.extra_info)
         own_type = TYPE_OF.get(file.subtype, "float32")
         if rounded and own_type == "float64":
             rounded.count("recordings of more bits were rounded to float32")
@@ -102,11 +100,26 @@ def _decode(content: bytes, dtype: str, rounded: DamagedSamples | None) -> tuple
                 "all to one type, or store all as float32: --float32"
             )
         wav = file.read(dtype=cast(Any, dtype))
-        if len(wav) != file.frames:
+        if len(wav) != file.frames or not len(wav):
             raise DataFileError(
-                f"cut short: {len(wav)} of {file.frames} values found. Copy it again"
+                f"cut short: {len(wav)} of {file.frames} values found. Copy it again, or remove it"
             )
         return wav, file.samplerate
+
+
+def _check_whole(content: bytes, log: str) -> None:
+    """Raises DataFileError when less is there than was written: libsndfile, whose log it is, reads that."""
+    for expected, found in CHUNK.findall(log):
+        if int(found) < int(expected) < NOT_KNOWN:
+            raise DataFileError(f"cut short: {found} of {expected} bytes found. Copy it again")
+    page = content[content.rfind(b"OggS") :]
+    n_parts = sum(page[26:27])
+    n_bytes = 27 + n_parts + sum(page[27 : 27 + n_parts])
+    if content.startswith(b"OggS") and (len(page) < n_bytes or not page[5] & 4):  # 4: the last
+        raise DataFileError(
+            "cut short: its last page is not whole, or not the end. Copy it again; if nothing is "
+            "missing: ffmpeg -i IN -c copy OUT"
+        )
 
 
 def _resample(wav: np.ndarray, from_hz: int, to_hz: int) -> tuple[np.ndarray, int]:
