@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy as np
 
 from ...errors import require_package
 from ..file.errors import DataFileError
-from ..file.images import ORIENTATION, TURNED, Colour, Size, bits_of, on_background, open_image
+from ..file.images import ORIENTATION, TURNED, Size, bits_of, on_background, open_image
 from ..file.parallel import map_in_order
 from .options import PackOptions
 from .pair_files import Pair, Pairs, find_pairs
@@ -17,8 +18,9 @@ from .samples import DamagedSamples, RawSamples, UnchangedFiles
 
 MAX_SHOWN = 5  # samples that are not complete
 MAX_CLASSES = 256  # different values of a mask of classes; one with more numbers its objects
-Sample = dict[str, np.ndarray]  # by the names of its fields
 Palette = list[int] | None  # red, green and blue of each number; None: they are greys
+Pixels = tuple[np.ndarray, Palette]
+Sample = dict[str, Pixels]  # by the names of its fields
 Colours = dict[int, tuple[list[int], Path]]  # of each number, and where it was found first
 
 
@@ -63,54 +65,46 @@ def _samples(
         name: {} for name in pairs.fields if name not in pairs.images
     }
     first: tuple[Pair, Sample] | None = None
-
-    def read(pair: Pair) -> tuple[Sample, dict[str, Palette]] | None:
-        return _read_pair(pair, pairs.images, options, damaged)
-
-    for pair, found in zip(complete, map_in_order(read, complete), strict=True):
-        if found is None:
+    read = partial(_read_pair, images=pairs.images, options=options, damaged=damaged)
+    for pair, sample in zip(complete, map_in_order(read, complete), strict=True):
+        if sample is None:
             continue
-        sample, palettes = found
         first = first or (pair, sample)
-        for name, array in sample.items():
-            _check_form(pair.files[name], array, first[0].files[name], first[1][name])
-        for name, different in values.items():
-            if different is None or sample[name].dtype.kind == "f":
-                values[name] = None
+        for name, (array, palette) in sample.items():
+            _check_form(pair.files[name], array, first[0].files[name], first[1][name][0])
+            different = values.get(name)
+            if different is None or array.dtype.kind == "f":
                 continue
-            _add_colours(different, pair.files[name], sample[name], palettes[name])
+            _add_colours(different, pair.files[name], array, palette)
             if len(different) > MAX_CLASSES:
                 values[name] = None
-        yield {"key": pair.key, **pair.placement, **sample}
+        yield {"key": pair.key, **pair.placement} | {name: of[0] for name, of in sample.items()}
     for name, different in values.items():
-        if different is not None:
+        if different:
             attrs[name] = {"values": json.dumps(sorted(different))}
 
 
 def _read_pair(
     pair: Pair, images: Sequence[str], options: PackOptions, damaged: DamagedSamples
-) -> tuple[Sample, dict[str, Palette]] | None:
-    """The fields of a sample, and their palettes; None when one is damaged and is to be left out."""
+) -> Sample | None:
+    """The fields of a sample; None when one is damaged and is to be left out."""
     files = UnchangedFiles(list(pair.files.values()))
     sample: Sample = {}
-    palettes: dict[str, Palette] = {}
     sides: dict[Path, Size] = {}
     for name, path in pair.files.items():
         with damaged.handle(path, pair.key):
-            is_image = name in images
-            read = _read_file(path, is_image, options.size, options.background)
-            array, sides[path], palettes[name] = read
+            found, sides[path] = _read_file(path, name in images, options)
             first, other = next(iter(sides)), next(iter(sides.values()))
             if sides[path] != other:
                 raise DataFileError(
                     f"it has {_pixels(sides[path])}, its partner {first} {_pixels(other)}. "
                     "Give both one size"
                 )
-            sample[name] = array
+            sample[name] = found
         if name not in sample:
             return None
     files.check()
-    return sample, palettes
+    return sample
 
 
 def _pixels(side: Size) -> str:
@@ -143,10 +137,8 @@ def _add_colours(known: Colours, path: Path, mask: np.ndarray, palette: Palette)
             )
 
 
-def _read_file(
-    path: Path, is_image: bool, size: Size | None, background: Colour | None
-) -> tuple[np.ndarray, Size, Palette]:
-    """An image (channels, height, width) or a mask (height, width); height, width, palette of the file.
+def _read_file(path: Path, is_image: bool, options: PackOptions) -> tuple[Pixels, Size]:
+    """An image (channels, height, width) or a mask (height, width); and its height and width in the file.
 
     An image is RGB uint8; of one channel, and as it is, when its pixels have more than 8 bits. A mask
     has the values in its file: of a palette the numbers of the colours, of one bit 0 and 1.
@@ -172,11 +164,11 @@ def _read_file(
                 f"its colours have {bits} bits, which Pillow cuts to 8. Save it with "
                 "8, or read it in samples() of data.py"
             )
-        pixels = on_background(image, background) if is_image and bits <= 8 else image
+        pixels = on_background(image, options.background) if is_image and bits <= 8 else image
         pixels.load()
-        if size:
+        if options.size:
             how = Image.Resampling.BILINEAR if is_image else Image.Resampling.NEAREST
-            pixels = ImageOps.fit(pixels, (size[1], size[0]), how)
+            pixels = ImageOps.fit(pixels, options.size[::-1], how)
         values = np.asarray(pixels)
         if not is_image:
             values = _mask_values(values, bits, image.mode)
@@ -185,7 +177,7 @@ def _read_file(
         else:
             values = values.transpose(2, 0, 1)
         array = np.ascontiguousarray(values, values.dtype.newbyteorder("="))
-        return array, side, image.getpalette()
+        return (array, image.getpalette()), side
 
 
 def _mask_values(values: np.ndarray, bits: int, mode: str) -> np.ndarray:
@@ -195,18 +187,12 @@ def _mask_values(values: np.ndarray, bits: int, mode: str) -> np.ndarray:
     if values.ndim == 3:
         if bits > 8:
             raise DataFileError(f"its channels have {bits} bits. Save it with one channel")
-        colours = values
-        if mode in ("LA", "PA", "RGBA"):
-            colours, alpha = values[..., :-1], values[..., -1]
-            if alpha.min() < 255:
-                raise DataFileError(
-                    f"it is transparent in places ({mode}), which a mask does not keep. Save the number "
-                    "of the class as its one grey channel, as PNG"
-                )
-        if (colours != colours[..., :1]).any():
+        if mode in ("LA", "PA", "RGBA") and (values[..., -1] == 255).all():
+            values = values[..., :-1]
+        if (values != values[..., :1]).any():
             raise DataFileError(
-                f"it has colours ({mode}), a mask has one number for each pixel. Save the number of the "
-                "class in place of its colour, as PNG"
+                f"its channels ({mode}) differ, a mask has one number for each pixel. Save the number of "
+                "the class in place of colour and transparency, as PNG"
             )
-        values = colours[..., 0]
+        values = values[..., 0]
     return values.astype(np.uint8) if values.dtype == bool else values
