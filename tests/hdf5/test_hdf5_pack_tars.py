@@ -1,6 +1,7 @@
 """Tar archives are packed as they lie: the same file as from the folder that they hold."""
 
 import json
+import shutil
 import tarfile
 
 import numpy as np
@@ -62,11 +63,38 @@ def test_a_folder_of_archives_has_a_class_in_each(pack, folder, tmp_path):
 def test_archives_of_splits(pack, folder, tmp_path):
     for split in ("train", "val"):
         tar_of(folder, tmp_path / "raw" / f"{split}.tar", ".")
-    with pytest.raises(DataFileError, match=r"Type: train=\S+train.tar val=\S+val.tar"):
+    with pytest.raises(DataFileError, match=r"pack pets train=\S+train.tar val=\S+val.tar"):
         pack("pets", tmp_path / "raw", "--as", "encoded")
     sources = [f"{split}={tmp_path}/raw/{split}.tar" for split in ("train", "val")]
     layout = pack("pets", *sources, "--as", "encoded")
     assert {name: split.n_rows for name, split in layout.splits.items()} == {"train": 6, "val": 6}
+
+
+def test_parts_and_splits_in_archives_are_no_classes(pack, folder, tmp_path):
+    for name in ("train-0000", "train-0001", "dev"):
+        tar_of(folder, tmp_path / "raw" / f"{name}.tar", ".")
+    with pytest.raises(DataFileError) as error:
+        pack("pets", tmp_path / "raw", "--as", "encoded")
+    typed = str(error.value).partition("lab data pack pets ")[2].splitlines()[0].split()
+    layout = pack("pets", *typed)
+    assert {name: split.n_rows for name, split in layout.splits.items()} == {"val": 6, "train": 12}
+    (tmp_path / "all/pets").mkdir(parents=True)
+    for name in ("train", "test"):
+        shutil.copytree(folder, tmp_path / "all/pets" / name)
+    tar = tar_of(tmp_path / "all", tmp_path / "all.tar", ".")
+    message = (
+        rf"Unpack it: tar -xf {tar}\nType: lab data pack pets test=pets/test train=pets/train --as"
+    )
+    with pytest.raises(DataFileError, match=message):
+        pack("pets", tar, "--as", "encoded")
+
+
+def test_a_member_that_was_added_again_is_refused(pack, folder, tmp_path):
+    tar = tar_of(folder, tmp_path / "raw/pets.tar", "pets")
+    with tarfile.open(tar, "a") as archive:
+        archive.add(folder / "cat/image 0.jpg", "./pets/cat/image 0.jpg")
+    with pytest.raises(DataFileError, match=rf"holds pets/cat/image 0.jpg twice.*tar -xf {tar}"):
+        pack("pets", tar, "--as", "encoded")
 
 
 def test_a_damaged_image_of_an_archive_is_named(pack, folder, tmp_path):

@@ -177,7 +177,7 @@ def damage(root):
         "p1_0": r"masks/p1_0.png cannot be read: it is no image",
         "p1_1": rf"masks/p1_1.png cannot be read: it has {W}x{H + 2} pixels, its partner "
         rf"\S+images/p1_1.png {W}x{H} pixels",
-        "p3_0": r"masks/p3_0.png cannot be read: it has colours \(RGB\)",
+        "p3_0": r"masks/p3_0.png cannot be read: its channels \(RGB\) differ",
     }
 
 
@@ -308,14 +308,14 @@ def of_four_colours(path):
 @pytest.mark.parametrize(
     ("folder", "edit", "message"),
     [
-        ("masks", cut_out, r"it is transparent in places \(RGBA\), which a mask does not keep"),
-        ("masks", of_white_with_alpha, r"it is transparent in places \(LA\)"),
+        ("masks", cut_out, r"its channels \(RGBA\) differ, a mask has one number"),
+        ("masks", of_white_with_alpha, r"its channels \(LA\) differ"),
         ("masks", of_signed_bytes, "its values are 8 bits with a sign"),
         ("masks", of_unsigned_32_bits, "its values are 32 bits without a sign"),
         ("images", of_four_colours, "it has 4 channels, of which Pillow reads 3"),
         ("masks", jpeg, "it is a JPEG, which changes the values of a mask"),
         ("masks", two_pages, "it holds 2 images, expected one"),
-        ("masks", coloured, r"it has colours \(RGB\), a mask has one number for each pixel"),
+        ("masks", coloured, r"its channels \(RGB\) differ, a mask has one number for each pixel"),
         ("images", turned, r"its pixels are stored turned \(EXIF orientation 6\)"),
     ],
 )
@@ -343,7 +343,7 @@ def test_files_that_do_not_fit_the_first_are_named_and_never_skipped(tmp_path, p
         pack("cells", root, "--as", "pairs", "--skip-damaged")
 
 
-def test_partners_may_differ_in_ending_and_lie_in_folders_of_patients(tmp_path, pack):
+def test_partners_may_differ_in_ending_and_lie_in_folders_of_patients(tmp_path, pack, capsys):
     root = tmp_path / "raw/cells"
     mask_of = pairs(root)
     for path in sorted((root / "images").iterdir()):
@@ -357,6 +357,7 @@ def test_partners_may_differ_in_ending_and_lie_in_folders_of_patients(tmp_path, 
     (root / "images/._0.png").write_bytes(b"what macOS leaves")
     layout = pack("cells", root, "--as", "pairs", "--group", r"images/(p\d)/")
     assert layout.n_samples == 8
+    assert f"{root}/masks: partners are found without _mask, " in capsys.readouterr().out
     for image, numbers in zip(*all_rows(layout, "x", "y"), strict=True):
         np.testing.assert_array_equal(numbers, mask_of[image.tobytes()])
 
@@ -408,6 +409,11 @@ def test_a_table_names_files_groups_and_splits(tmp_path, pack, capsys):
         "train": 4,
         "val": 4,
     }
+    write([(*row[:2], "Train") for row in rows], ("image", "mask", "split"))
+    with pytest.raises(
+        DataFileError, match=r"pairs\.csv: row 1: .* the split 'Train'\. Call it train"
+    ):
+        pack(*words)
     write([*rows[:6], ("scans/photo/no.png", *rows[6][1:]), (rows[7][0], "", *rows[7][2:])])
     message = (
         r"2 of 8 samples are not complete:\n.*row 7: there is no \S+no.png\n.*row 8 has no mask"

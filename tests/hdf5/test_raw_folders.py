@@ -81,6 +81,67 @@ def test_links_are_followed_once_and_one_that_leads_nowhere_is_damage(tmp_path, 
     assert "files: 12 found, 10 packed, 1 damaged, 1 links not foll" in capsys.readouterr().out
 
 
+def test_links_among_classes_are_no_classes_in_whatever_order_they_are_found(tmp_path, pack):
+    root = tmp_path / "raw/r"
+    root.mkdir()
+    for i in range(4):
+        (root / f"early{i}").symlink_to(f"real{i}")
+    for i in range(4):
+        image(root / f"real{i}/0.png", i)
+        (root / f"late{i}").symlink_to(f"real{i}")
+    links = [f"{when}{i}" for when in ("early", "late") for i in range(4)]
+    with pytest.raises(DataFileError, match=f"classes without images: {', '.join(links)}"):
+        pack("r", root, "--as", "images")
+
+
+def test_what_a_link_leads_to_is_taken_once_where_it_lies(tmp_path, pack, capsys):
+    root = two_classes(tmp_path / "raw/r")
+    image(root / "b/more/0.png", 11)
+    (root / "a/link").symlink_to(root / "b/more")
+    layout = pack("r", root, "--as", "images")
+    assert np.bincount(*all_rows(layout, "y")).tolist() == [5, 6]
+    assert "1 links not followed (such as a/link)" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("kind", ["images", "encoded"])
+@pytest.mark.parametrize(
+    ("names", "typed"),
+    [
+        (("train", "dev", "test"), "val={}/dev test={}/test train={}/train"),
+        (("train", "val", "extra"), "train={}/train val={}/val"),
+        (("all/train", "all/val"), "train={}/all/train val={}/all/val"),
+        (("Training", "eval"), "train={}/Training val={}/eval"),
+        (("train2017", "val2017"), "train={}/train2017 val={}/val2017"),
+    ],
+)
+def test_splits_are_no_classes(tmp_path, pack, kind, names, typed):
+    root = tmp_path / "raw/r"
+    for name in names:
+        two_classes(root / name, 2)
+    with pytest.raises(DataFileError) as error:
+        pack("r", root, "--as", kind)
+    command = f"{typed.replace('{}', str(root))} --as {kind}"
+    assert f"Type: lab data pack r {command}\n" in str(error.value)
+    assert classes(pack("r", *command.split())) == ["a", "b"]
+
+
+def test_a_class_that_is_called_as_a_split_is_one_in_a_source_with_a_split(tmp_path, pack):
+    for name in ("car", "train"):
+        image(tmp_path / f"raw/r/{name}/0.png")
+    assert classes(pack("r", f"train={tmp_path}/raw/r", "--as", "images")) == ["car", "train"]
+
+
+def test_a_directory_around_is_one_in_all_sources(tmp_path, pack):
+    """The only class of val was taken for one: its directories were classes."""
+    for place in ("train/cat/s1", "train/cat/s2", "train/dog/s1", "val/cat/s1", "val/cat/s2"):
+        image(tmp_path / f"raw/{place}/0.png")
+    words = [f"{split}={tmp_path}/raw/{split}" for split in ("train", "val")]
+    with pytest.raises(DataFileError, match=r"around all others: 0 in \S+train, 1 in \S+val\."):
+        pack("r", *words, "--as", "images")
+    image(tmp_path / "raw/val/dog/s1/0.png")
+    assert classes(pack("r", *words, "--as", "images")) == ["cat", "dog"]
+
+
 def test_files_of_other_suffixes_are_counted(tmp_path, pack, capsys):
     """R22: 12 of 22 files vanished."""
     root = two_classes(tmp_path / "raw/r")
@@ -120,11 +181,22 @@ def test_classes_that_the_other_data_set_lacks_are_refused(tmp_path, pack):
         pack(*words)
 
 
+LOOK_ALIKE = ["cat", "cat\u200b"]
 CAFES = [unicodedata.normalize(form, "café") for form in ("NFC", "NFD")]
 
 
 @pytest.mark.parametrize(
-    "names", [CAFES, ["Cat", "cat"], ["1", "01"], ["1", "1.0"], ["cat", "cat "], ["a b", "a  b"]]
+    "names",
+    [
+        CAFES,
+        LOOK_ALIKE,
+        ["t-shirt", "t\u2011shirt"],
+        ["Cat", "cat"],
+        ["1", "01"],
+        ["1", "1.0"],
+        ["cat", "cat "],
+        ["a b", "a  b"],
+    ],
 )
 def test_classes_that_are_spelled_alike_are_refused_and_shown(tmp_path, pack, names):
     """R25: café and café were two classes, one in each split."""
@@ -145,7 +217,7 @@ def test_classes_that_are_spelled_alike_are_refused_and_shown(tmp_path, pack, na
     assert len(classes(pack("r", *words, "--as", "images", "--names-as-written"))) == 3
 
 
-@pytest.mark.parametrize("groups", [("p7", "P7"), ("p7", "p7 "), ("7", "07"), CAFES])
+@pytest.mark.parametrize("groups", [("p7", "P7"), ("p7", "p7 "), ("7", "07"), CAFES, LOOK_ALIKE])
 def test_a_patient_lies_in_one_split_whatever_the_spelling(tmp_path, pack, groups):
     for i in range(40):
         group = groups[i % 2] if i < 8 else f"q{i}"

@@ -12,6 +12,8 @@ OTHER_NAMES = {
     "valid": "val",
     "validate": "val",
     "validation": "val",
+    "dev": "val",
+    "eval": "val",
     "testing": "test",
 }
 SPLIT_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")

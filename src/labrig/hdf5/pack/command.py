@@ -309,8 +309,8 @@ def open_samples(
 ) -> RawSamples:
     kind = options.kind or ""
     for source in options.sources if kind in ("images", "encoded", "audio", "text") else ():
-        meaning = other_meaning(source.path, kind)
-        if meaning:  # its sub-directories are no classes: images and masks, or splits
+        meaning = other_meaning(source.path)
+        if meaning:  # its sub-directories are no classes: images and masks, or splits of them
             names = sorted(path.name for path in source.path.iterdir() if path.is_dir())
             raise DataFileError(
                 f"{source.path} has no sub-directory for each class, but {', '.join(names)}.\n"

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import tarfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -21,6 +22,7 @@ from .sources import Source, hint, source_labels
 TAR = ".tar"
 # What folders and archives of one split are called, and the split
 SPLIT_OF_WORD = {name: name for name in ("train", "val", "test")} | OTHER_NAMES
+PART = re.compile(rf"({'|'.join(SPLIT_OF_WORD)})([-_]?\d.*)?")  # also train-0001, train2017
 
 
 @dataclass(frozen=True)
@@ -38,23 +40,25 @@ def open_class_folders(
     together. What else lies there is counted in `damaged`.
     """
     files: list[RawFile] = []
+    depths: dict[Path, int] = {}
     for source, label in zip(options.sources, source_labels(options.sources), strict=True):
-        root = source.path
-        if not root.is_dir() and root.suffix != TAR:
-            raise DataFileError(
-                f"{root} is not a directory, and no .tar; expected one with {kind} in a sub-directory "
-                f"per class.{hint(root, kind)}"
-            )
-        of_source = _open_class_folder(source, kind, suffixes, damaged)
-        if not of_source:
-            raise DataFileError(
-                f"{root} has no {kind} in it; expected files with {', '.join(suffixes)}.{hint(root, kind)}"
-            )
+        of_source, around = _with_classes(_files_of(source, kind, suffixes, damaged))
+        _check_classes(source, of_source, around, options)
+        depths[source.path] = len(around.parts)
+        if around.parts and source.path.is_dir():
+            place = source.path / around
+            damaged.counts[f"directory lies around all classes: they are those in {place}"] = 1
         files += [replace(file, key=f"{label}{file.key}") for file in of_source]
+    if len({*depths.values()}) > 1:
+        listed = ", ".join(f"{n} in {path}" for path, n in depths.items())
+        raise DataFileError(
+            f"directories that lie around all others: {listed}. Expected as many in each: name the one "
+            "that holds the classes; what lies in directories of a class, move into its own."
+        )
     names = Counter(file.label for file in files if file.label is not None)
     spelling_of = options.spellings.choose("classes", names, options.known.classes)
     files = [replace(file, label=spelling_of.get(file.label or "", file.label)) for file in files]
-    found = {file.label for file in files if file.label is not None}
+    found = {file.label for file in files} - {None}
     classes = options.known.and_new("classes", options.known.classes, found) if found else []
     without_class = [file for file in files if file.label is None]
     if classes and without_class:
@@ -65,42 +69,73 @@ def open_class_folders(
     return RawFiles(files, classes)
 
 
-def _open_class_folder(
+def _files_of(
     source: Source, kind: str, suffixes: Sequence[str], damaged: DamagedSamples
 ) -> list[RawFile]:
+    """The files of a kind in a source; those of several archives have their class already."""
     root = source.path
-    if root.is_file():
-        return open_tars(source, [root], suffixes, damaged)
-    found = walk(root, suffixes)
-    if not found.paths:
-        tars = sorted(path for path in root.iterdir() if path.suffix == TAR)
-        return open_tars(source, tars, suffixes, damaged)
-    damaged.files.add(found.seen)
-    n_around = n_directories_around([path.parts for path in found.paths])
-    if n_around:
-        around = root.joinpath(*found.paths[0].parts[:n_around])
-        damaged.counts[f"directory lies around all classes: they are those in {around}"] = 1
-    files = []
-    for path in found.paths:
-        parts = path.parts[n_around:]
-        label = parts[0] if len(parts) > 1 else None
-        files.append(RawFile(root / path, path.as_posix(), label, source.split))
-    labels = {file.label for file in files}
-    empty = sorted(found.directories - labels) if labels != {None} and not n_around else []
-    if empty:
+    if not root.is_dir() and root.suffix != TAR:
         raise DataFileError(
-            f"{root} has classes without {kind}: {', '.join(empty)}. Remove them, or fill them."
+            f"{root} is not a directory, and no .tar; expected one with {kind} in a sub-directory "
+            f"per class.{hint(root, kind)}"
+        )
+    paths, seen = walk(root, suffixes)
+    if paths:
+        damaged.files.add(seen)
+        return [RawFile(root / path, path.as_posix(), None, source.split) for path in paths]
+    tars = [root] if root.is_file() else sorted(root.glob(f"*{TAR}"))
+    files = []
+    for tar in tars:
+        around, label = (f"{tar.name}/", tar.stem) if len(tars) > 1 else ("", None)
+        for name, offset, n_bytes in _members_of(tar, suffixes, damaged):
+            key = f"{around}{name}"
+            files.append(RawFile(tar / name, key, label, source.split, tar, offset, n_bytes))
+    if not files:
+        raise DataFileError(
+            f"{root} has no {kind} in it; expected files with {', '.join(suffixes)}.{hint(root, kind)}"
         )
     return files
 
 
-@dataclass
-class Walk:
-    """What lies below a directory: `paths` of a kind, relative to it and sorted, and all files."""
+def _with_classes(files: Sequence[RawFile]) -> tuple[list[RawFile], Path]:
+    """The files with their classes; and the directories around those, as in train/cat/1.jpg."""
+    if files[0].label:
+        return [*files], Path()
+    around = Path(os.path.commonpath([os.path.dirname(os.path.dirname(of.key)) for of in files]))
+    classified = []
+    for file in files:
+        parts = file.key.split("/")[len(around.parts) :]
+        key = "/".join(parts) if file.tar else file.key
+        classified.append(replace(file, key=key, label=parts[0] if len(parts) > 1 else None))
+    return classified, around
 
-    paths: list[Path]
-    directories: set[str]  # at the top, not hidden
-    seen: FilesSeen
+
+def _check_classes(
+    source: Source, files: Sequence[RawFile], around: Path, options: PackOptions
+) -> None:
+    """Raises DataFileError when classes of a source are called as splits are, or have no files."""
+    root = source.path
+    words = []
+    file_of = {file.label: file for file in files if file.label}
+    for label, file in sorted(file_of.items()):
+        if part := PART.fullmatch(label.lower()):
+            inside = Path("" if file.tar else root, around, label)
+            place = inside if file.tar in (None, root) else file.tar
+            words.append(f"{SPLIT_OF_WORD[part[1]]}={place}")
+    if words and not source.split:
+        unpack = f"Unpack it: tar -xf {root}\n" if root.is_file() else ""
+        raise DataFileError(
+            f"{root} has splits in place of classes.\n{unpack}Type: lab data pack {options.name} "
+            f"{' '.join(words)} --as {options.kind}\nIf these are classes, rename them."
+        )
+    if not file_of or around.parts or files[0].tar:
+        return
+    found = {path.name for path in root.iterdir() if path.is_dir() and not is_hidden(path.name)}
+    empty = ", ".join(sorted(found - file_of.keys()))
+    if empty:
+        raise DataFileError(
+            f"{root} has classes without {options.kind}: {empty}. Remove them, or fill them."
+        )
 
 
 def is_hidden(name: str) -> bool:
@@ -108,77 +143,53 @@ def is_hidden(name: str) -> bool:
     return name.startswith((".", "__"))
 
 
-def walk(root: Path, suffixes: Sequence[str]) -> Walk:
-    """What lies below `root`; links are followed, each directory once."""
-    found = Walk([], set(), FilesSeen())
-    seen = {os.path.realpath(root)}
-    for folder, directories, names in os.walk(root, followlinks=True):
-        relative = Path(folder).relative_to(root)
-        if any(map(is_hidden, relative.parts)):
-            found.seen.hidden += [(relative / name).as_posix() for name in names]
-            continue
-        for name in [name for name in directories if not is_hidden(name)]:
-            if relative == Path():
-                found.directories.add(name)
-            place = os.path.realpath(os.path.join(folder, name))
-            if place in seen and os.path.islink(os.path.join(folder, name)):
-                directories.remove(name)
-                found.seen.links.append((relative / name).as_posix())
+def walk(root: Path, suffixes: Sequence[str]) -> tuple[list[Path], FilesSeen]:
+    """The files of a kind below `root`, relative to it, sorted; and all that lies there, each directory once."""
+    paths: list[Path] = []
+    found = FilesSeen()
+    seen = set()
+    waiting = [str(root)]
+    for start in waiting:  # links, which come last
+        for folder, directories, names in os.walk(start):
+            relative = Path(folder).relative_to(root)
+            if any(map(is_hidden, relative.parts)):
+                found.hidden += [(relative / name).as_posix() for name in names]
+                continue
+            place = os.path.realpath(folder)
+            if place in seen:
+                found.links.append(relative.as_posix())
+                directories.clear()
+                continue
             seen.add(place)
-        for name in names:
-            suffix = os.path.splitext(name)[1].lower()
-            if is_hidden(name):
-                found.seen.hidden.append((relative / name).as_posix())
-            elif suffix in suffixes:
-                found.paths.append(relative / name)
-            else:
-                found.seen.others[suffix or "(none)"] += 1
-    found.paths.sort()
-    found.seen.n_of_kind = len(found.paths)
-    return found
+            directories.sort()
+            below = [os.path.join(folder, name) for name in directories if not is_hidden(name)]
+            waiting += filter(os.path.islink, below)
+            for name in names:
+                suffix = os.path.splitext(name)[1].lower()
+                if is_hidden(name):
+                    found.hidden.append((relative / name).as_posix())
+                elif suffix in suffixes:
+                    paths.append(relative / name)
+                else:
+                    found.others[suffix or "(none)"] += 1
+    found.n_of_kind = len(paths)
+    return sorted(paths), found
 
 
 # Archives, which are read where they lie, without unpacking
-
-
-def open_tars(
-    source: Source, tars: Sequence[Path], suffixes: Sequence[str], damaged: DamagedSamples
-) -> list[RawFile]:
-    """The files of a kind in the archives of a source.
-
-    In one archive the directories are the classes, without one around all of them; of several, each
-    is a class.
-    """
-    splits = {path.stem.lower(): path for path in tars}
-    if len(tars) > 1 and splits.keys() <= SPLIT_OF_WORD.keys():
-        words = [f"{SPLIT_OF_WORD[word]}={path}" for word, path in splits.items()]
-        raise DataFileError(
-            f"{source.path} holds an archive for each split. Type: {' '.join(words)}"
-        )
-    files = []
-    for tar in tars:
-        members = _members_of(tar, suffixes, damaged)
-        n_around = 0 if len(tars) > 1 else n_directories_around([Path(m[0]).parts for m in members])
-        for name, offset, n_bytes in members:
-            parts = Path(name).parts[n_around:]
-            label = parts[0] if len(parts) > 1 else None
-            key = "/".join(parts)
-            if len(tars) > 1:
-                label, key = tar.stem, f"{tar.name}/{key}"
-            files.append(RawFile(tar / name, key, label, source.split, tar, offset, n_bytes))
-    return files
 
 
 def _members_of(
     tar: Path, suffixes: Sequence[str], damaged: DamagedSamples
 ) -> list[tuple[str, int, int]]:
     """Name, first byte and number of bytes of each file of a kind, in the order of their names."""
-    members = []
+    members: dict[str, tuple[int, int]] = {}
     seen = damaged.files
     try:
         with tarfile.open(tar, "r:") as archive:
             for member in archive:
-                path = Path(member.name)
+                path = Path(member.name.lstrip("/"))
+                name = path.as_posix()
                 if member.isdir():
                     continue
                 if any(is_hidden(part) for part in path.parts if part != "."):
@@ -187,25 +198,20 @@ def _members_of(
                     seen.links.append(member.name)
                 elif path.suffix.lower() not in suffixes:
                     seen.others[path.suffix.lower() or "(none)"] += 1
+                elif name in members:
+                    raise DataFileError(
+                        f"{tar} holds {name} twice, since files were added to it. Unpack it, which keeps "
+                        f"the last of each: tar -xf {tar}"
+                    )
                 else:
-                    members.append((member.name, member.offset_data, member.size))
+                    members[name] = (member.offset_data, member.size)
     except (tarfile.TarError, EOFError) as error:
         raise DataFileError(
             f"{tar} cannot be read as a tar archive: {error}. A compressed one is unpacked first: "
             f"gunzip {tar}"
         ) from error
     seen.n_of_kind += len(members)
-    return sorted(members)
-
-
-def n_directories_around(paths: Sequence[Sequence[str]]) -> int:
-    """How many directories lie around those of the classes, as in train/cat/1.jpg."""
-    n_around = 0
-    while paths and all(len(parts) > n_around + 2 for parts in paths):
-        if len({parts[n_around] for parts in paths}) > 1:
-            break
-        n_around += 1
-    return n_around
+    return [(name, *members[name]) for name in sorted(members)]
 
 
 # What the files hold
@@ -236,6 +242,4 @@ def read_class_folders(
 
 def class_attrs(classes: Sequence[str]) -> dict[str, dict[str, str]]:
     """The attributes of field y: the names of the classes, when there are names."""
-    if not classes:
-        return {}
-    return {"y": {"classes": json.dumps(classes, ensure_ascii=False)}}
+    return {"y": {"classes": json.dumps(classes, ensure_ascii=False)}} if classes else {}

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ..file.errors import DataFileError
+from ..file.names import check_usual_name
 from .folders import SPLIT_OF_WORD, is_hidden, walk
 from .options import GAPS, PackOptions
 from .samples import FilesSeen
@@ -51,11 +52,7 @@ class Pairs:
 
 
 def find_pairs(options: PackOptions, seen: FilesSeen) -> Pairs:
-    """The pairs of all sources, which are folders of folders, or tables.
-
-    Args:
-        seen: takes what lies in the folders.
-    """
+    """The pairs of all sources: folders of folders, or tables. `seen` takes what lies in folders."""
     sources = options.sources
     parts = [
         _pairs_of_table(source, options)
@@ -83,14 +80,14 @@ def find_pairs(options: PackOptions, seen: FilesSeen) -> Pairs:
 
 def _pairs_of_folder(root: Path, seen: FilesSeen) -> Pairs:
     found = {path.name: walk(path, SUFFIXES) for path in _folders_in(root)}
-    folders = {name: walk for name, walk in found.items() if walk.paths and not is_hidden(name)}
+    folders = {name: of for name, of in found.items() if of[0] and not is_hidden(name)}
     if len(folders) < 2 or all(looks_like_pairs(root / name) for name in folders):
         raise DataFileError(_no_pairs(root, folders))
     field_of = name_fields(str(root), list(folders))
     files_of = {}
-    for name, of_folder in folders.items():
-        seen.add(of_folder.seen)
-        files_of[field_of[name]] = _by_stem(root / name, of_folder.paths)
+    for name, (paths, seen_there) in folders.items():
+        seen.add(seen_there)
+        files_of[field_of[name]] = _by_stem(root / name, paths)
     images = [field_of[name] for name in folders if IMAGE_WORDS.fullmatch(name)]
     samples = []
     for stem in sorted({stem for files in files_of.values() for stem in files}):
@@ -112,12 +109,10 @@ def _no_pairs(root: Path, folders: Iterable[str]) -> str:
     if meaning:
         return f"{root} holds splits, {', '.join(folders)}. Name them: {meaning}"
     near = [folder for folder in (root.parent, *_folders_in(root)) if looks_like_pairs(folder)]
-    advice = hint(root, "pairs")
-    if near:
-        advice = f" {near[0]} holds pairs: type {near[0]} in place of {root}"
+    better = f" {near[0]} holds pairs: type {near[0]} in place of {root}" if near else ""
     return (
         f"{root} holds no pairs: expected folders such as {root}/images and {root}/masks, or a "
-        f"table with a column of files for each.{advice}"
+        f"table with a column of files for each.{better or hint(root, 'pairs')}"
     )
 
 
@@ -129,6 +124,8 @@ def _by_stem(folder: Path, paths: Sequence[Path]) -> dict[str, Path]:
     stems = [path.with_suffix("").as_posix() for path in paths]
     endings = {match[0] if (match := LAST_WORD.search(stem)) else "" for stem in stems}
     ending = endings.pop() if len(endings) == 1 else ""
+    if ending:
+        print(f"  {folder}: partners are found without {ending}, which ends all names")
     of_stem: dict[str, Path] = {}
     for stem, path in zip(stems, paths, strict=True):
         other = of_stem.setdefault(stem.removesuffix(ending), folder / path)
@@ -191,6 +188,8 @@ def _pairs_of_table(source: Source, options: PackOptions) -> Pairs:
         for place, value in placement.items():
             if value.strip() in GAPS:
                 missing = f"{source.path}: row {number} has no {placed_by[place]}"
+            elif place == "split":
+                check_usual_name(f"{source.path}: row {number}", value)
         samples.append(Pair(row[column_of[images[0]]], files, missing, placement))
     unread = [name for name in rows[0] if name not in (*columns, *placed_by.values())]
     return Pairs(samples, list(field_of.values()), images, unread)
@@ -214,19 +213,16 @@ def looks_like_pairs(root: Path) -> bool:
 
 
 def _stems_in(folder: Path) -> set[str]:
-    return {path.stem for path in walk(folder, SUFFIXES).paths}
+    return {path.stem for path in walk(folder, SUFFIXES)[0]}
 
 
-def other_meaning(root: Path, kind: str = "pairs") -> str | None:
-    """The words to type for a folder whose sub-directories are pairs or splits; None when they are
-    neither. `kind`: of what lies in the splits, unless those are pairs.
-    """
+def other_meaning(root: Path) -> str | None:
+    """The words to type for a folder that holds pairs, or splits of pairs; None when it does not."""
     if looks_like_pairs(root):
         return f"{root} --as pairs"
     folders = _folders_in(root)
     splits = [SPLIT_OF_WORD.get(path.name.lower()) for path in folders]
-    if "train" not in splits or None in splits:
+    if "train" not in splits or None in splits or not all(map(looks_like_pairs, folders)):
         return None
     words = [f"{split}={path}" for split, path in zip(splits, folders, strict=True)]
-    holds_pairs = all(looks_like_pairs(path) for path in folders)
-    return f"{' '.join(words)} --as {'pairs' if holds_pairs else kind}"
+    return f"{' '.join(words)} --as pairs"

@@ -8,11 +8,14 @@ from dataclasses import dataclass
 from ..file.errors import DataFileError
 
 MAX_SHOWN = 20
+ONE_FOR_ALL = {"Cf": "", "Pd": "-"}  # in Unicode's categories of what is not seen, and of dashes
 
 
 def common_form(name: str) -> str:
-    """The same text for all spellings of a name: letters, blanks, Unicode forms and forms of a number."""
-    text = " ".join(unicodedata.normalize("NFKC", name).casefold().split())
+    """The same text for all spellings of a name: letters, blanks, dashes, Unicode and forms of a number."""
+    letters = unicodedata.normalize("NFKC", name).casefold()
+    text = "".join(ONE_FOR_ALL.get(unicodedata.category(letter), letter) for letter in letters)
+    text = " ".join(text.split())
     if "_" in text or not any(letter.isdigit() for letter in text):
         return text
     try:
