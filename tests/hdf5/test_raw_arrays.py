@@ -320,3 +320,14 @@ def test_one_list_of_numbers_may_be_a_sequence_so_it_is_asked(tmp_path, pack):
     ):
         pack("a", tmp_path / "raw/tokens.npy", "--as", "arrays")
     assert pack("a", tmp_path / "raw/tokens.npy", "--as", "arrays", "--each-number").n_samples == 50
+
+
+def test_groups_of_samples_that_have_a_split_are_kept_and_told(tmp_path, pack, capsys):
+    """--group was dropped without a word."""
+    with h5py.File(tmp_path / "raw/a.h5", "w") as file:
+        for name, patients in (("train", [1, 2, 3, 3]), ("val", [3, 4, 4, 4])):
+            file[f"{name}/x"], file[f"{name}/g"] = np.random.default_rng(0).random((4, 3)), patients
+    layout = pack("a", tmp_path / "raw/a.h5", "--as", "hdf5", "--group", "g")
+    g, group = all_rows(layout, "g", "group")
+    np.testing.assert_array_equal(g[:, None] == g, group[:, None] == group)
+    assert "1 of 4 groups are in more than one split, such as 3 in" in capsys.readouterr().err
