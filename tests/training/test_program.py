@@ -6,7 +6,11 @@ import signal
 from pathlib import Path
 from shutil import copytree
 
+import numpy as np
 import pytest
+import torch
+from labrig.errors import Failed
+from labrig.training.start.program_log import whole
 from projects import PROJECT, ROOT, call, equip
 from slurm_jobs import json_of, wait_until
 from trainings import add_trial, last, rows, start
@@ -139,6 +143,31 @@ def test_a_value_that_is_not_finite_ends_it(own):
     program = "def main(config, log):\n    log(1, {'loss': float('nan')})\n"
     add_trial(own, "endless", config_yaml="", program_py=program)
     assert "loss is nan at step 1" in call(own, "lab", "train", "trial=endless", rc=1)
+
+
+@pytest.mark.parametrize("step", [2.5, 10**30, -1, None, "3", True, np.float32(2)])
+def test_a_step_that_is_no_whole_number_is_refused(step):
+    with pytest.raises(Failed, match=r"expected a whole number .* Type: log\(int\(step\), …\)"):
+        whole(step)
+
+
+@pytest.mark.parametrize("step", [0, 3, 2**63 - 1, np.int64(3), torch.tensor(3)])
+def test_whole_steps_of_all_kinds_are_taken(step):
+    assert whole(step) == int(step)
+    assert type(whole(step)) is int
+
+
+@pytest.mark.slow
+def test_a_step_is_checked_before_its_row_is_written_and_a_falling_one_told(own):
+    program = (
+        "def main(config, log):\n    for step in (2, 2, 1, 1, 2.5):\n        log(step, {'q': 1})\n"
+    )
+    add_trial(own, "odd", config_yaml="", program_py=program)
+    said = call(own, "lab", "train", "trial=odd", rc=1)
+    assert "was given the step 2.5" in said
+    assert said.count("lab: step 1 comes after step 2") == 1
+    assert last(own)["status"] == "failed"
+    assert [row["step"] for row in rows(last(own))] == [2, 2, 1, 1]
 
 
 @pytest.mark.release

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import math
+import operator
 import os
 import signal
+import sys
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +39,7 @@ class ProgramLog:
         self.checkpoints = run.checkpoints
         self.step = 0
         self.metrics: dict[str, float] = {}
+        self.has_fallen = False
         self.after_row: Callable[[], None] | None = None
         self.is_first = is_first
         self.every_s = config.log.every_s
@@ -55,12 +59,12 @@ class ProgramLog:
         A program is stopped here: save the state to `checkpoints` before.
 
         Args:
-            step: from 1, growing.
+            step: from 1, growing; a whole number, also of NumPy or torch.
             metrics: numbers, also of NumPy or torch. One with the name of a key that every row has,
                 such as `epoch`, is kept as `log/epoch`.
 
         Raises:
-            Failed: a value is not finite.
+            Failed: a value is not finite, or the step is no whole number.
             Stopped: the scheduler has asked the program to stop.
         """
         self.write(step, metrics)
@@ -68,11 +72,14 @@ class ProgramLog:
             self.stop()
 
     def write(self, step: int, metrics: Mapping[str, Any]) -> None:
-        """As a call, without stopping.
-
-        Raises:
-            Failed: a value is not finite.
-        """
+        """As a call, without stopping."""
+        step = whole(step)
+        if self.metrics and step < self.step and not self.has_fallen:
+            self.has_fallen = True
+            later = (
+                "of two rows of a step the later counts. Count on: log(fold * n_steps + step, …)"
+            )
+            print(f"lab: step {step} comes after step {self.step}; {later}", file=sys.stderr)
         self.step = step
         values = {
             f"log/{name}" if name in ROW_KEYS else name: float(value)
@@ -98,7 +105,7 @@ class ProgramLog:
 
     def must_stop(self, step: int) -> bool:
         """Whether somebody has asked the program to stop."""
-        self.step = max(self.step, step)
+        self.step = max(self.step, whole(step))
         return bool(STOP.signum) or step >= self.stop_step
 
     def stop(self) -> None:
@@ -108,6 +115,16 @@ class ProgramLog:
     def close(self) -> None:
         for logger in self.loggers:
             logger.finalize("success")
+
+
+def whole(step: Any) -> int:
+    """A step as the record has it; raises Failed where it is none."""
+    with suppress(TypeError):
+        number = operator.index(step)
+        if not isinstance(step, bool) and 0 <= number < 2**63:
+            return number
+    form = "expected a whole number from 0 to 2**63 - 1. Type: log(int(step), …)"
+    raise Failed(f"log(step, …) was given the step {step!r}, {form}")
 
 
 def stopped(run_dir: Path, checkpoints: Path, step: int, is_first: bool = True) -> Stopped:
