@@ -1,5 +1,7 @@
 """What a table of means says: which rows, which of them are better, and in how many digits."""
 
+import csv
+import json
 import re
 
 import pytest
@@ -37,6 +39,62 @@ def test_folds_show_the_rows_that_were_held_out(project, made, capsys):
     assert line == ["baseline", "0.50", "±", "0.10", "3"]
     call(project, "runs table", "--over", "data.fold", "--metric", "test/acc")
     assert "test/acc: the same samples in every fold" in capsys.readouterr().err
+
+
+def test_folds_that_count_more_often_than_others_are_told(project, made, capsys):
+    for fold, seed in ((0, 0), (1, 0), (2, 0), (0, 4)):
+        metrics = {"val/acc": 0.4 + 0.1 * fold + seed}
+        made(seed, data={"folds": 3, "fold": fold}, metrics=metrics)
+    _, said = printed(project, capsys, "--over", "fold")
+    assert "do not count alike in the mean, missing: fold 1 of seed 4, fold 2 of seed 4." in said
+    _, said = printed(project, capsys, "--over", "fold", "seed!=4")
+    assert "count alike" not in said
+
+
+def amend(project, run_id, **facts):
+    """Has the summary of a run say something else."""
+    (file,) = project.root.glob(f"runs/*/{run_id}/summary.json")
+    file.write_text(json.dumps(json.loads(file.read_text()) | facts))
+
+
+def test_what_a_script_parsed_tells_runs_apart(project, made, capsys):
+    parsed = {"lr": 0.7, "out": "/out", "seed": 0}
+    amend(project, made(0), parsed=parsed)
+    amend(project, made(1), parsed=parsed | {"seed": 1})
+    amend(project, made(2), parsed=parsed | {"lr": 0.1, "seed": 2})
+    (head, *lines), _ = printed(project, capsys)
+    assert head == ["trial", "args.lr", "test/loss", "n"]
+    assert [(line[1], line[-1]) for line in lines] == [("0.1", "1"), ("0.7", "2")]
+    assert len(printed(project, capsys, "args.lr=0.1")[0]) == 2
+
+
+def test_settings_have_as_many_digits_as_tell_them_apart(project, made, capsys):
+    for lr in (0.001, 0.00100000001):
+        made(0, lr=lr)
+    (head, *lines), _ = printed(project, capsys)
+    assert head == ["trial", "optimizer.lr", "test/loss", "n"]
+    assert [line[1] for line in lines] == ["0.001", "0.00100000001"]
+
+
+@pytest.mark.parametrize("value", ["inf", "-inf", "nan"])
+def test_a_metric_that_is_not_finite_is_shown(project, made, capsys, value):
+    made(0, metrics={"test/loss": value})
+    made(1, metrics={"test/loss": 1.0})
+    (_, line), _ = printed(project, capsys, "--ci")
+    assert line == ["baseline", value, "2"]
+    file = project.root / "results.csv"
+    call(project, "runs export", "-o", file)
+    (of_csv,) = csv.DictReader(file.read_text().splitlines())
+    assert [of_csv[f"test/loss {what}"] for what in ("mean", "sd", "n")] == [value, "", "2"]
+    n_found = len(printed(project, capsys, "test/loss>0")[0]) - 1
+    assert n_found == 1
+    assert printed(project, capsys, "test/loss>0")[0][1][-1] == ("2" if value == "inf" else "1")
+
+
+def test_a_filter_by_no_number_is_refused(project, made):
+    made(0)
+    with pytest.raises(LabError, match="< compares numbers; write one, not 'nan'"):
+        call(project, "runs table", "test/loss<nan")
 
 
 def test_why_there_is_no_t_test_is_said(project, made, capsys):

@@ -25,8 +25,8 @@ from ..record.compare.table import (
     Table,
     best_cells,
     format_cell,
+    lines_of,
     names_of_columns,
-    shown_value,
 )
 from ..record.files.atomic import write_file
 from ..record.files.schema import Row
@@ -175,8 +175,8 @@ def settings_texts(experiments: list[Experiment]) -> list[str]:
         return []
     titles = short_titles(names)
     return [
-        " ".join(f"{titles[name]}={shown_value(experiment, name)}" for name in names)
-        for experiment in experiments
+        " ".join(f"{titles[name]}={text}" for name, text in zip(names, texts, strict=True))
+        for texts in lines_of(experiments, names)
     ]
 
 

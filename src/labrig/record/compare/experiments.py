@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 from ...machine.counted import counted
+from ..files.atomic import number
 from ..files.schema import Row
 from ..read.filters import is_number
 from ..read.ranking import split_of
@@ -267,7 +269,7 @@ def short_hash(text: str | None, otherwise: str = NOT_RECORDED) -> str:
 # What a reader of means must know.
 
 
-def remarks_on(experiments: list[Experiment]) -> list[str]:
+def remarks_on(experiments: list[Experiment], over: tuple[str, ...] = ()) -> list[str]:
     """A line for each thing about these experiments that their means do not show."""
     several = [experiment for experiment in experiments if len(experiment.rows) > 1]
     remarks = []
@@ -282,6 +284,8 @@ def remarks_on(experiments: list[Experiment]) -> list[str]:
         )
     for experiment in several:
         remarks += equal_runs(experiment)
+        if FOLD in over:
+            remarks += missing_folds(experiment)
     return remarks
 
 
@@ -295,6 +299,15 @@ def remarks_on_folds(metrics: list[str], over: tuple[str, ...]) -> list[str]:
     if tested:
         remarks.append(f"{', '.join(tested)}: the same samples in every fold")
     return remarks
+
+
+def missing_folds(experiment: Experiment) -> list[str]:
+    """A line where not every seed has every fold: then some folds count more often than others."""
+    pairs = {(as_text(value_of(row["settings"], FOLD)), seed_of(row)) for row in experiment.rows}
+    missing = sorted({*product(*map(set, zip(*pairs, strict=True)))} - pairs)
+    named = ", ".join(f"fold {fold} of seed {seed}" for fold, seed in missing)
+    line = f"the folds of trial {experiment.rows[0]['trial']} do not count alike in the mean, missing: {named}"
+    return [f"{line}. Or leave out a seed: 'seed!={missing[0][1]}'"] if missing else []
 
 
 def remarks_on_code(experiments: list[Experiment]) -> list[str]:
@@ -331,8 +344,8 @@ def result_of(row: Row) -> tuple:
 
 
 def numbers_of(experiment: Experiment, metric: str) -> list[float]:
-    """The values of a metric, of the runs that have it as a number."""
-    values = [row["metrics"].get(metric) for row in experiment.rows]
+    """The values of a metric, of the runs that have it as a number, which may be NaN or infinite."""
+    values = [number(row["metrics"].get(metric)) for row in experiment.rows]
     return [float(value) for value in values if is_number(value)]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import csv
 import io
+import math
 import re
 import statistics
 from pathlib import Path
@@ -30,7 +31,6 @@ from .table import (
     build_table,
     note,
     paired_tests,
-    shown_value,
     why_no_test,
 )
 
@@ -126,14 +126,14 @@ def format_csv(table: Table) -> str:
     of_metrics = [f"{metric} {what}" for metric in table.metrics for what in ("mean", "sd", "n")]
     writer.writerow(map(spreadsheet_cell, [*table.names, *of_metrics, "runs", "remarks"]))
     remarks = "; ".join([*table.joined, *table.remarks])
-    for experiment in table.experiments:
+    for line, experiment in zip(table.lines, table.experiments, strict=True):
         figures: list[float | str] = []
         for metric in table.metrics:
             numbers = numbers_of(experiment, metric)
-            mean = statistics.fmean(numbers) if numbers else ""
-            deviation = statistics.stdev(numbers) if len(numbers) > 1 else ""
+            is_finite = math.isfinite(sum(numbers))
+            mean = (statistics.fmean(numbers) if is_finite else sum(numbers)) if numbers else ""
+            deviation = statistics.stdev(numbers) if len(numbers) > 1 and is_finite else ""
             figures += [mean, deviation, len(numbers)]
-        names = [shown_value(experiment, name) for name in table.names]
-        cells = [*names, *figures, ids_of(experiment), remarks]
+        cells = [*line[: len(table.names)], *figures, ids_of(experiment), remarks]
         writer.writerow(map(spreadsheet_cell, cells))
     return file.getvalue()

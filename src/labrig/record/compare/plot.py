@@ -35,7 +35,7 @@ from ..read.ranking import monitor_of
 from ..read.roots import run_roots
 from ..read.rows import read_row, read_rows
 from .experiments import group_experiments
-from .table import choose_rows, names_of_columns, note, shown_value
+from .table import choose_rows, lines_of, names_of_columns, note
 
 DESCRIPTION = (
     "Draws a metric of runs: with characters, or with -o as a picture. Runs that are chosen by filters "
@@ -125,12 +125,10 @@ def choose_lines(project: Project, words: list[str], is_mean: bool) -> list[Plot
         raise LabError(f"{none}. Runs: lab runs list")
     experiments = group_experiments(rows)
     names = names_of_columns(experiments, [], ())
-    for experiment in experiments:
+    for texts, experiment in zip(lines_of(experiments, names), experiments, strict=True):
         value = " ".join(
-            shown_value(experiment, name)
-            if name == "trial"
-            else f"{name}={shown_value(experiment, name)}"
-            for name in names
+            text if name == "trial" else f"{name}={text}"
+            for name, text in zip(names, texts, strict=True)
         )
         if is_mean and len(experiment.rows) > 1:
             lines.append(PlottedLine(f"{value}, {len(experiment.rows)} seeds", experiment.rows))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import statistics
 import sys
 from dataclasses import dataclass, replace
@@ -38,7 +39,7 @@ from ..read.ranking import (
 )
 from ..read.roots import run_roots
 from ..read.rows import read_rows, without_checks
-from ..read.settings import differing_settings, format_setting, value_of
+from ..read.settings import as_text, differing_settings, format_setting, value_of
 from .code_files import find_same_code
 from .experiments import (
     CODE,
@@ -105,13 +106,14 @@ class Table:
 
     @property
     def lines(self) -> list[list[str]]:
+        words = lines_of(self.experiments, self.names)
         return [
             [
-                *(shown_value(experiment, name) for name in self.names),
+                *shown,
                 *(format_cell(experiment, metric, self.has_intervals) for metric in self.metrics),
                 str(len(experiment.rows)),
             ]
-            for experiment in self.experiments
+            for shown, experiment in zip(words, self.experiments, strict=True)
         ]
 
     @property
@@ -255,7 +257,7 @@ def build_table(all_rows: list[Row], options: argparse.Namespace) -> Table | Non
     remarks += remarks_on_columns(names, by)
     if CODE in names:
         remarks += [*remarks_on_code(experiments), "to join them all the same: --same-code FILE"]
-    remarks += remarks_on(experiments)
+    remarks += remarks_on(experiments, over)
 
     def place(experiment: Experiment) -> tuple:
         settings = [name for name in names if name not in experiment.made_by]
@@ -327,14 +329,14 @@ def names_of_columns(
     has_data_alike = len({experiment.made_by["data"] for experiment in experiments}) == 1
     passed_over = DATA_PLACES if has_data_alike else DATA_PLACES[1:]
     for key in differing_settings([without_seeds(each.settings) for each in experiments]):
-        texts = [shown_value(experiment, key) for experiment in experiments]
+        texts = shown_values(experiments, key)
         is_new = key != "trial" and key not in (*names, *over, *passed_over)
         if is_new and varies_within(trials, texts):
             names = [*names, key]
-    lines = [tuple(shown_value(each, name) for name in names) for each in experiments]
+    lines = lines_of(experiments, names)
     for title in dict.fromkeys(title for each in experiments for title in each.made_by):
         if title == LAST_RESORT:
-            lines = [tuple(shown_value(each, name) for name in names) for each in experiments]
+            lines = lines_of(experiments, names)
         # Two commits may hold the same code.
         values = [each.code if title == CODE else each.made_by.get(title) for each in experiments]
         if title not in names and varies_within(lines, values):
@@ -361,8 +363,18 @@ def value_in(experiment: Experiment, name: str) -> Any:
     return value_of(experiment.settings, name)
 
 
-def shown_value(experiment: Experiment, name: str) -> str:
-    return format_setting(name, value_in(experiment, name))
+def lines_of(experiments: list[Experiment], names: list[str]) -> list[tuple[str, ...]]:
+    """What stands in the columns `names` of each line."""
+    return list(zip(*(shown_values(experiments, name) for name in names), strict=True))
+
+
+def shown_values(experiments: list[Experiment], name: str) -> list[str]:
+    """What stands in a column of names; floats with all digits where six show different ones alike."""
+    values = [value_in(experiment, name) for experiment in experiments]
+    texts = [format_setting(name, value) for value in values]
+    is_clear = len(set(texts)) == len(set(map(as_text, values)))
+    pairs = zip(values, texts, strict=True)
+    return texts if is_clear else [str(a) if isinstance(a, float) else text for a, text in pairs]
 
 
 def note(text: str) -> None:
@@ -378,7 +390,9 @@ def format_cell(experiment: Experiment, metric: str, has_interval: bool = False)
     numbers = numbers_of(experiment, metric)
     if not numbers:
         return "-"
-    if has_interval and len(numbers) > 1:
+    if not all(map(math.isfinite, numbers)):
+        text = f"{sum(numbers)}"
+    elif has_interval and len(numbers) > 1:
         text = format_deviation(statistics.fmean(numbers), half_interval(numbers))
     else:
         text = format_mean(numbers)
@@ -403,7 +417,8 @@ def best_cells(table: Table) -> list[Cell]:
     for place, metric in enumerate(table.metrics):
         numbers = [numbers_of(experiment, metric) for experiment in table.experiments]
         n = {len(of_line) for of_line in numbers}
-        if len(numbers) < 2 or len(n) > 1 or min(n) < FEWEST_TO_RANK:
+        is_finite = all(math.isfinite(sum(of_line)) for of_line in numbers)
+        if len(numbers) < 2 or len(n) > 1 or min(n) < FEWEST_TO_RANK or not is_finite:
             continue
         if len(made_on) > 1 and not metric_and_place(metric)[1]:
             continue

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import operator
 import re
 import sys
@@ -17,6 +18,7 @@ from typing import Any, TypeGuard
 from ...errors import LabError, nearest
 from ...machine.cells import is_number_text
 from ...machine.counted import counted
+from ..files.atomic import number
 from ..files.schema import Row
 from .alike import alike
 from .ranking import rank_by_metric, require_mode, settings_of, split_mode
@@ -111,6 +113,7 @@ class Filter:
         if value is ABSENT:
             return False
         if self.sign in ORDERING:
+            value = number(value)
             return is_number(value) and OPERATORS[self.sign](value, float(self.value))
         fits = any(equals(value, text) for text in self.values)
         return fits == (self.sign == "=")
@@ -157,7 +160,7 @@ def parse_filter(text: str) -> Filter:
         require_states(wanted.values)
     if key in ("since", "before"):
         typed_moment(value)
-    if sign in ORDERING and not is_number_text(value):
+    if sign in ORDERING and (not is_number_text(value) or math.isnan(float(value))):
         raise LabError(f"{text!r}: {sign} compares numbers; write one, not {value!r}")
     return wanted
 
