@@ -174,6 +174,10 @@ def test_diff_shows_as_many_digits_as_differ_and_no_noise(own, capsys, monkeypat
     a = train(own, metrics={"val/loss": 0.123456789123, "val/acc": 0.5})
     b = train(own, metrics={"val/loss": 0.987654321987, "val/acc": 0.5000000001})
     changed = {"LAB_FROZEN": "/tmp/frozen", "PYTHONPATH": "/tmp/frozen/src", "SLURM_JOB_ID": "7"}
+    changed |= {
+        "PYTORCH_NVML_BASED_CUDA_CHECK": "1",
+        "TORCHINDUCTOR_CACHE_DIR": "/tmp/torchinductor",
+    }
     b.record["env"]["variables"] |= changed | {"OMP_NUM_THREADS": "3"}
     write_json(b.dir / "run.json", b.record)
     assert call(own, "runs diff", a.id, b.id) == 1

@@ -89,6 +89,31 @@ distributed.all_reduce(x)
 log(1, {"n": x.item()})
 distributed.destroy_process_group()
 """
+CLICK = """
+import click
+from labrig.program import log
+
+@click.command()
+@click.option("--lr", default=0.1, envvar="MYLR")
+@click.option("--flag/--no-flag", default=True)
+def main(lr, flag):
+    log(1, {"lr": lr})
+
+main()
+"""
+ENVIRONMENT = """
+import argparse, os
+from labrig.program import log
+p = argparse.ArgumentParser()
+p.add_argument("--lr", type=float, default=float(os.environ.get("MYLR", 0.1)))
+p.add_argument("--model.width", default={3, 1, 2})
+p.add_argument("--here", default=__file__)
+p.add_argument("--out", default=os.path.abspath("out"))
+p.add_argument("--bound", default=float("inf"))
+p.add_argument("--seed", type=int, default=int(os.environ["LAB_SEED"]))
+p.set_defaults(function=lambda: None)
+log(1, {"lr": p.parse_args().lr})
+"""
 MODULE = """
 import pickle
 from labrig.program import log
@@ -110,7 +135,10 @@ def own(tmp_path_factory):
     add_trial(folder, "draws", config_yaml="program: train.py\n")
     add_trial(folder, "ends", config_yaml="program: train.py\n")
     add_trial(folder, "ranks", config_yaml="program: train.py\n")
-    for name, text in {"options": OPTIONS, "draws": DRAWS, "ends": ENDS, "ranks": RANKS}.items():
+    add_trial(folder, "click", config_yaml="program: train.py\n")
+    add_trial(folder, "environment", config_yaml="program: train.py\n")
+    texts = {"options": OPTIONS, "draws": DRAWS, "ends": ENDS, "ranks": RANKS}
+    for name, text in (texts | {"click": CLICK, "environment": ENVIRONMENT}).items():
         (folder / f"src/myproj/trials/{name}/train.py").write_text(text)
     add_trial(folder, "module", config_yaml="program: -m myproj.trials.module.main\n")
     (folder / "src/myproj/trials/module/main.py").write_text(MODULE)
@@ -169,6 +197,31 @@ def test_an_option_is_written_as_its_kind_wants(own):
     assert "--lr is given twice" in said
     said = call(own, "lab", "train", "trial=options", "trainer.max_epochs=3", rc=2)
     assert "trainer.max_epochs has no effect on a script" in said
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("trial", ["click", "environment"])
+def test_what_is_parsed_of_the_environment_is_no_repetition(own, trial, monkeypatch):
+    for seed, lr in enumerate(("0.7", "0.1", "0.1")):
+        monkeypatch.setenv("MYLR", lr)
+        call(own, "lab", "train", f"trial={trial}", f"seed={seed}")
+        assert report(own)["parsed"]["lr"] == float(lr)
+        assert "record and metrics are as recorded" in call(own, "lab", "runs", "verify", "@last")
+    lines = call(own, "lab", "runs", "table", f"trial={trial}").splitlines()
+    head, *lines = [line.split() for line in lines if not line.startswith("lab: ")]
+    assert head == ["trial", "args.lr", "lr", "n"]
+    assert [(line[1], line[-1]) for line in lines] == [("0.1", "2"), ("0.7", "1")]
+    newest = last(own)["run_id"]
+    runs = sorted(path.name for path in Path(last(own)["run_dir"]).parent.iterdir())
+    assert "  lr: 0.7 -> 0.1\n" in call(own, "lab", "runs", "diff", runs[0], newest, rc=1)
+
+
+@pytest.mark.slow
+def test_words_that_args_cannot_write_are_typed(own):
+    said = call(own, "lab", "train", "trial=click", "args.no-flag=true", rc=1)
+    assert "Or type them behind --: lab train trial=click -- --no-flag" in said
+    call(own, "lab", "train", "trial=click", "--", "--no-flag")
+    assert report(own)["parsed"]["flag"] is False
 
 
 @pytest.mark.slow

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from ... import env
+from ...machine.caches import CACHES
 from ...machine.terminal import printable
 from ...project import Project
 from ..files.code_section import library_difference
@@ -20,19 +21,11 @@ from ..read.settings import list_differences
 # Entries of the recorded environment that are no cause of a difference.
 NOT_COMPARED = ("n_packages", "executable")
 LAB_VARIABLES = "LAB_"  # the beginning of their names; env.py lists them
+OF_TORCH = "PYTORCH_NVML_BASED_CUDA_CHECK"  # Lightning sets it
 # What start.json adds to the environment.
 OF_START = (
-    "host",
-    "device",
-    "devices",
-    "precision",
-    "threads",
-    "instructions",
-    "flags",
-    "world_size",
-    "driver",
-    "cudnn",
-    "determinism",
+    *("host", "device", "devices", "precision", "threads", "instructions", "flags"),
+    *("world_size", "driver", "cudnn", "determinism"),
 )
 
 
@@ -45,12 +38,14 @@ def diff_command(project: Project, args: list[str]) -> int:
     a = find_run(run_roots(project), options.run)
     b = find_run(run_roots(project), options.other)
     print(printable(f"{a.id} ({a.trial}) -> {b.id} ({b.trial})"))
+    row_a, row_b = (read_row(str(run.dir)) for run in (a, b))
     differences = {
         "code": code_differences(a, b, project.root),
         "configuration": list_differences(a.config, b.config),
+        "parsed": list_differences(row_a["parsed"], row_b["parsed"]),
         "environment": list_differences(environment_of(a), environment_of(b)),
         "data": list_differences(a.data, b.data),
-        "metrics": list_differences(metrics_of(a), metrics_of(b)),
+        "metrics": list_differences(row_a["metrics"], row_b["metrics"]),
     }
     for section, lines in differences.items():
         if lines:
@@ -59,11 +54,6 @@ def diff_command(project: Project, args: list[str]) -> int:
         return 1
     print("no difference")
     return 0
-
-
-def metrics_of(run: Run) -> dict[str, float]:
-    """The final metrics."""
-    return read_row(str(run.dir))["metrics"]
 
 
 def environment_of(run: Run) -> dict[str, Any]:
@@ -79,7 +69,7 @@ def environment_of(run: Run) -> dict[str, Any]:
 
 def users_variables(variables: dict[str, str]) -> dict[str, str]:
     """The variables that neither `lab` nor the scheduler has set for this one run."""
-    set_for_the_run = (*env.JOB_IDS, "SLURM_JOBID")
+    set_for_the_run = (*env.JOB_IDS, "SLURM_JOBID", *CACHES, OF_TORCH)
     if env.FROZEN in variables:
         set_for_the_run = (*set_for_the_run, "PYTHONPATH")
     return {

@@ -79,17 +79,8 @@ DATA_PLACES = ("path", "search", "stage", "pack", "stored")
 SPEED = re.compile(r"speed/|DeviceStatsMonitor|.*[|/]time$|.*per_sec")
 # What start.json says of the machine that may explain a difference.
 OF_START = (
-    "accelerator",
-    "device",
-    "devices",
-    "precision",
-    "threads",
-    "instructions",
-    "flags",
-    "world_size",
-    "torch",
-    "cuda",
-    "determinism",
+    *("accelerator", "device", "devices", "precision", "threads", "instructions", "flags"),
+    *("world_size", "torch", "cuda", "determinism"),
 )
 
 
@@ -206,11 +197,9 @@ def find_explanations(a: Run, b: Run) -> list[str]:
     unknown = [run.id for run in (a, b) if "sha256" not in run.data]
     if unknown:
         explanations.append(f"data are not compared: not recorded in {' and '.join(unknown)}")
-    start_a = a.last_start
-    start_b = b.last_start
-    return explanations + list_differences(
-        {key: start_a.get(key) for key in OF_START}, {key: start_b.get(key) for key in OF_START}
-    )
+    explanations += list_differences(*(read_row(str(run.dir))["parsed"] for run in (a, b)))
+    starts = ({key: run.last_start.get(key) for key in OF_START} for run in (a, b))
+    return explanations + list_differences(*starts)
 
 
 def code_explanations(a: Run, b: Run) -> list[str]:

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -19,7 +21,7 @@ from ...machine.text_formats import GB, HOUR_S, KWH_J
 from ..files.forms import GitHash, Int, Metric, Seconds, UnixTime
 from ..files.metrics_file import last_metrics
 from ..files.schema import EndRecord, InitialWeights, RunRecord, RunStatus, StartRecord
-from .attempt_files import AttemptFiles, list_changes
+from .attempt_files import AttemptFiles, list_changes, program_report
 from .settings import recorded_settings
 from .status import deciding_attempt, status_at_end
 
@@ -136,6 +138,14 @@ def changes_of_attempts(run: RecordedRun, name: str) -> list[str]:
 
 def last_settings(run: RecordedRun, name: str) -> dict[str, Any]:
     return recorded_settings(run.record, run.run_dir, run.attempts)
+
+
+def parsed_by_script(run: RecordedRun, name: str) -> dict[str, Any]:
+    """What its parser made of the words, without the path of the run and addresses: they always differ."""
+    parsed = program_report(run.run_dir, run.deciding.n).get("parsed") if run.deciding else None
+    text = json.dumps(parsed if isinstance(parsed, dict) else {})
+    alike = re.sub(rf'[^"]*{re.escape(run.record["run_id"])}| at 0x[0-9a-f]+', "", text)
+    return {key.replace(".", "_"): value for key, value in json.loads(alike).items()}
 
 
 def waited_in_queue(run: RecordedRun, name: str) -> dict[str, Any] | None:
@@ -350,6 +360,7 @@ class Summary(Struct, kw_only=True):
     changes: Annotated[list[str], of(changes_of_attempts, SHOW)] = []  # what attempts had different, a line each
     metrics: Annotated[dict[str, Metric], of(last_values, JSON | SHOW)] = {}
     settings: Annotated[dict[str, Any], of(last_settings)] = {}  # of the run, or of the last attempt that had others
+    parsed: Annotated[dict[str, Any], of(parsed_by_script)] = {}  # by a script
     code_commit: Annotated[Text, of(commit_that_ran)] = None
     code_files: Annotated[dict[str, str] | None, of(files_used)] = None
     data: Annotated[DataRead | None, of(data_that_was_read)] = None

@@ -23,13 +23,8 @@ from .run import run_record
 from .status import JobStateOf, may_run_again, status_of
 from .summary import summarise
 
-UNLISTED = (
-    "format",
-    "fields",
-    "code",
-    "config_sha256",
-    "sha256",
-)  # keys of a summary that a row leaves out
+# Keys of a summary that a row leaves out
+UNLISTED = ("format", "fields", "code", "config_sha256", "sha256")
 EMPTY_ROW = dict.fromkeys(field.name for field in FIELDS)
 RUN_ID = re.compile(r"\d{8}-\d{6}-[0-9a-f]{6}")
 MANY = 300  # runs, from which on the cache saves more time than it costs
@@ -177,7 +172,11 @@ def build_row(folder: Path, summary: dict[str, Any]) -> Row:
     row["tags"] = []
     row["changes"] = summary.get("changes") or []
     row["metrics"] = summary.get("metrics") or {}
-    row["settings"] = summary.get("settings") or {}
+    row["parsed"] = summary.get("parsed") or {}
+    row["settings"] = settings = summary.get("settings") or {}
+    # A default of a script counts, typed or not. Hydra parses all words as one list.
+    if settings and row["parsed"] and settings.get("style") != "key=value":
+        row["settings"] = settings | {"args": (settings.get("args") or {}) | row["parsed"]}
     row["trial"] = summary.get("trial") or folder.parent.name.replace("+", "/")
     return row
 

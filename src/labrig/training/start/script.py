@@ -43,6 +43,7 @@ from .program_log import stopped
 
 PROCESS = "labrig.training.start.script_process"
 POLL_S = 0.2
+WRONG_WORDS = 2  # the exit code of argparse and click
 
 
 def attempt_config(run: Run, attempt: int) -> Path:
@@ -217,6 +218,8 @@ def raise_end(code: int, said: dict[str, Any], run: Run, step: int) -> None:
     if code == 0:
         return
     reason = said.get("failed") or f"it ended with exit code {code}"
+    if code == WRONG_WORDS and run.config.get("args"):
+        reason += f". Or type them behind --: lab train trial={run.trial} -- --no-flag"
     if code < 0:
         name = signal.Signals(-code).name
         reason = f"it was killed by {name}" + (
@@ -303,9 +306,8 @@ def fit_words_of(
     """How an option is written for its action."""
     flag = flag_of(name)
     if isinstance(action, argparse.BooleanOptionalAction) and isinstance(value, bool):
-        return (
-            [flag] if value else [next(n for n in action.option_strings if n.startswith("--no-"))]
-        )
+        off = next(name for name in action.option_strings if name.startswith("--no-"))
+        return [flag if value else off]
     if action.nargs == 0 and isinstance(value, bool):  # by its presence
         if not value and action.default is not None and action.default == action.const:
             parser.error(f"args.{name}: false, but {flag} is on without being given")

@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import functools
 import importlib.util
-import json
 import os
 import random
 import runpy
@@ -29,7 +28,7 @@ from ...machine.ranks import discover
 from ...machine.secrets import hide_secrets, says_secret
 from ...machine.stop import STACKS, STOP, stacks_on_request
 from ...project import this_project
-from ...record.files.atomic import write_file
+from ...record.files.manifest import write_listed
 from ...record.freeze.loading import OWN, SourceLoader
 from ...record.read.attempt_files import PROGRAM, read_attempt
 from ...record.write.ran import RanCode, code_of_process, imported_code, places_in
@@ -50,10 +49,11 @@ def main() -> None:
     settings = plain_values(config)
     args = settings["args"]
     words = words_of(args, settings["argv"], settings["style"])
-    file = run.dir / "attempts" / str(attempt) / PROGRAM if discover().rank == 0 else None
-    report = ScriptReport(file, words)
+    name = f"attempts/{attempt}/{PROGRAM}" if discover().rank == 0 else None
+    report = ScriptReport(run.dir, name, words)
     report.write()
     watch_parsers(report, dict(options_in(args)))
+    when_imported("click.core", lambda module: watch_click(report, module.Command))
     seed_generators(config.seed)
     script = find_script(config)
     trial = project.source / "trials" / config.trial.partition("/")[0]
@@ -67,8 +67,9 @@ def main() -> None:
 class ScriptReport:
     """What the process of `lab train` reads: the words, what was parsed of them, and the end."""
 
-    def __init__(self, file: Path | None, words: list[str]) -> None:
-        self.file = file  # None on the other ranks
+    def __init__(self, run_dir: Path, name: str | None, words: list[str]) -> None:
+        self.run_dir = run_dir
+        self.name = name  # None on the other ranks
         self.said: dict[str, Any] = {"argv": [hide_secrets(word) for word in words], "parsed": {}}
 
     def add_parsed(self, namespace: Any) -> None:
@@ -79,8 +80,8 @@ class ScriptReport:
             self.write()
 
     def write(self) -> None:
-        if self.file:
-            write_file(self.file, json.dumps(self.said, indent=2, default=str) + "\n")
+        if self.name:
+            write_listed(self.run_dir, self.name, self.said)
 
     def end(self, ran: RanCode, **how: Any) -> None:
         """Adds how the script ended, and the code that ran."""
@@ -96,11 +97,15 @@ def plain(value: Any, name: str = "") -> Any:
         value = vars(value)
     if isinstance(value, dict):
         return {str(key): plain(item, str(key)) for key, item in value.items()}
-    if isinstance(value, list | tuple | set):
+    if isinstance(value, set | frozenset):  # whose order the seed decides
+        value = sorted(value, key=str)
+    if isinstance(value, list | tuple):
         return [plain(item) for item in value]
     if value is None or isinstance(value, bool | int | float):
         return value
-    return hide_secrets(str(value))[:MAX_TEXT]
+    # A job runs the code at another place.
+    text = str(value).replace(f"{this_project().root}/src/", "src/")
+    return hide_secrets(text)[:MAX_TEXT]
 
 
 def watch_parsers(report: ScriptReport, options: Mapping[str, Any]) -> None:
@@ -149,25 +154,46 @@ def watch_parsers(report: ScriptReport, options: Mapping[str, Any]) -> None:
     parser.__init_subclass__ = classmethod(watch)
 
 
-@dataclass
-class SeedTorch(MetaPathFinder):
-    """Seeds torch in the moment in which it is imported: a script without it need not wait for it."""
+def watch_click(report: ScriptReport, command: Any) -> None:
+    """Has every command of click report what it parsed."""
+    make = command.make_context
 
-    seed: int
+    def reporting(*args: Any, **named: Any) -> Any:
+        context = make(*args, **named)
+        report.add_parsed(context.params)
+        return context
+
+    command.make_context = reporting
+
+
+def when_imported(name: str, act: Callable[[Any], None]) -> None:
+    """Acts on a module, now or in the moment in which it is imported: a script need not wait for it."""
+    if name in sys.modules:
+        act(sys.modules[name])
+    else:
+        sys.meta_path.insert(0, WhenImported(name, act))
+
+
+@dataclass
+class WhenImported(MetaPathFinder):
+    """Acts on a module once it is executed."""
+
+    name: str
+    act: Callable[[Any], None]
 
     def find_spec(self, name: str, path: Any, target: Any = None) -> ModuleSpec | None:
-        if name != "torch":
+        if name != self.name:
             return None
         sys.meta_path.remove(self)
         spec = importlib.util.find_spec(name)
         if spec and spec.loader:
             execute = spec.loader.exec_module
 
-            def execute_and_seed(module: Any) -> None:
+            def execute_and_act(module: Any) -> None:
                 execute(module)
-                module.manual_seed(self.seed)
+                self.act(module)
 
-            spec.loader.exec_module = execute_and_seed  # type: ignore[method-assign]
+            spec.loader.exec_module = execute_and_act  # type: ignore[method-assign]
         return spec
 
 
@@ -177,10 +203,7 @@ def seed_generators(seed: int) -> None:
 
     random.seed(seed)
     np.random.seed(seed % 2**32)  # noqa: NPY002, libraries draw from it
-    if "torch" in sys.modules:
-        sys.modules["torch"].manual_seed(seed)
-    else:
-        sys.meta_path.insert(0, SeedTorch(seed))
+    when_imported("torch", lambda module: module.manual_seed(seed))
 
 
 def run_as_main(script: Path | str, words: list[str], report: ScriptReport, ran: RanCode) -> None:
