@@ -44,9 +44,8 @@ class TableColumn:
         if self.first_bad:
             row, text = self.first_bad
             shown = f" ({text!r} among numbers)"
-        return (
-            f"{self.name}: {int(self.is_gap.sum())} of {n_rows} rows, first in row {row + 1}{shown}"
-        )
+        n_gaps = self.is_gap.sum()
+        return f"{self.name}: {n_gaps} of {n_rows} rows, first in row {row + 1}{shown}"
 
     def describe(self, is_kept: np.ndarray) -> str:
         """Such as: age: numbers from 20 to 39."""
@@ -120,8 +119,7 @@ def x_column(name: str, files: Sequence[TableFile], options: PackOptions) -> Tab
         )
     if any(map(types.is_temporal, kinds)) and not options.times:
         raise DataFileError(
-            f"column {name!r} holds times ({kinds[0]}). --times makes seconds since 1970 of them; "
-            "--columns takes others."
+            f"column {name!r} holds times ({kinds[0]}). --times makes seconds of them; --columns takes others."
         )
     if not all(types.is_primitive(kind) or types.is_decimal(kind) for kind in kinds):
         return text_column(name, files, options)
@@ -156,9 +154,8 @@ def check_bits(name: str, values: np.ndarray) -> None:
     for number in values.tolist():  # Python compares a whole number and a float exactly
         if number != float(number):
             raise DataFileError(
-                f"column {name!r} has {number}, of more than 53 bits: float64 makes {float(number):.0f} of it, "
-                "and no other type holds it beside fractions. Choose --columns without it, or subtract an "
-                "origin."
+                f"column {name!r} has {number}, of more than 53 bits, which float64 makes {float(number):.0f}. "
+                "Beside fractions no type holds it. Choose --columns without it, or subtract an origin."
             )
 
 
@@ -219,10 +216,8 @@ def _refuse_no_categories(
     if form:
         option = "--names-as-written" if is_label else f"--texts {name}"
         raise DataFileError(f"column {name!r} {form} To take its texts as categories: {option}")
-    if is_label:
-        return
     n_rows = int((~texts.is_gap).sum())
-    if _names_rows(n_rows, len(texts.counts)):
+    if not is_label and _names_rows(n_rows, len(texts.counts)):
         raise DataFileError(
             f"column {name!r} has {len(texts.counts)} different texts in {n_rows} rows, such as "
             f"{short(next(iter(texts.counts)))!r}, so it names the rows. Choose --columns without it; or take "
@@ -279,15 +274,13 @@ def _coded(
     max_texts = MAX_CLASSES if is_label else MAX_TEXTS
     if len(texts.counts) > max_texts:
         raise DataFileError(
-            f"column {name!r} has more than {max_texts} different texts, so it does "
-            "not name categories. Choose --columns without it."
+            f"column {name!r} has more than {max_texts} different texts. Choose --columns without it."
         )
     chosen = options.spellings.choose(f"texts in column {name!r}", texts.counts, known)
     different = {chosen.get(text, text) for text in texts.counts}
     is_filled = options.fill is not None and not is_label and bool(texts.is_gap.any())
-    names = options.known.and_new(
-        f"column {name!r}", known, [*different, *([""] if is_filled else [])]
-    )
+    different |= {""} if is_filled else set()
+    names = options.known.and_new(f"column {name!r}", known, different)
     code_of = {text: code for code, text in enumerate(names)}
     of_different = [code_of.get(chosen.get(text, text), 0) for text in texts.different]
     codes = np.where(texts.is_gap, code_of.get("", 0), np.array(of_different)[texts.codes])
@@ -360,9 +353,7 @@ def _of_decimals(column: Any) -> Any:
     except ArrowInvalid:
         numbers = column.cast(float64())
     if column.type.scale <= 0 or len(numbers.unique()) < len(column.unique()):
-        raise DataFileError(
-            f"numbers of {column.type} have too many digits for float64. Subtract an origin."
-        )
+        raise DataFileError(f"{column.type} has too many digits for float64. Subtract an origin.")
     return numbers
 
 

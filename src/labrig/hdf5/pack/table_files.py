@@ -48,9 +48,7 @@ class TableFile:
             raise DataFileError(self.other_encoding("its head line")) from error
         for name in self.names:
             if self.names.count(name) > 1:
-                raise DataFileError(
-                    f"{self.path} has the column {name!r} twice. Name each column once."
-                )
+                raise DataFileError(f"{self.path} has the column {name!r} twice. Rename one.")
         numbers = [name for name in self.names if is_number_text(name.strip())]
         if numbers and self.is_text:
             said = f"{self.path}: the first line has the number {numbers[0]} as a name. "
@@ -70,13 +68,9 @@ class TableFile:
                 raise self._unreadable(error) from error
         from pyarrow.csv import ConvertOptions
 
-        return self._read(
-            ConvertOptions(
-                null_values=[*self.options.missing],
-                strings_can_be_null=True,
-                decimal_point=self.options.decimal,
-            )
-        )
+        convert = ConvertOptions(null_values=[*self.options.missing], strings_can_be_null=True)
+        convert.decimal_point = self.options.decimal
+        return self._read(convert)
 
     @cached_property
     def texts(self) -> Any:
@@ -128,7 +122,7 @@ class TableFile:
                 table = read_csv(self.path, read, parse, convert)
         except LookupError as error:
             raise DataFileError(
-                f"--encoding {encoding}: no such encoding. Type such as latin-1"
+                f"--encoding {encoding} is unknown. Type such as latin-1"
             ) from error
         except (OSError, ValueError) as error:
             if "UTF8" in str(error) or isinstance(error, UnicodeError):

@@ -178,9 +178,7 @@ def _x(columns: dict[str, TableColumn], is_kept: np.ndarray, options: PackOption
     rounded = [name for name in columns if types[name][1]]
     if rounded and dtype == np.float32:
         n = f"{len(rounded)} of {len(columns)} columns, such as {rounded[0]!r}"
-        print(
-            f"  x is {dtype}: it rounds the fractions of {n}, to {np.finfo(dtype).precision} digits"
-        )
+        print(f"  x is {dtype}: it rounds the fractions of {n}, to 6 digits")
     x = np.empty((int(is_kept.sum()), len(columns)), dtype)
     for i, column in enumerate(columns.values()):
         with np.errstate(over="ignore", invalid="ignore"):  # of what lies in gaps
