@@ -181,13 +181,13 @@ def tables_in(source: Path, seen: FilesSeen) -> list[Path]:
     """The tables of a folder, each of a series of its own; or the one that is named."""
     if source.is_file():
         return [source]
-    found = walk(source, [*TABLES, ".gz"])
-    paths = [path for path in found.paths if path.name.lower().removesuffix(".gz").endswith(TABLES)]
+    found, counts = walk(source, [*TABLES, ".gz"])
+    paths = [path for path in found if path.name.lower().removesuffix(".gz").endswith(TABLES)]
     if not paths:
         raise DataFileError(f"{source} has no table (.csv, .tsv, .parquet). Name another folder.")
-    found.seen.n_of_kind = len(paths)
-    found.seen.others[".gz"] = len(found.paths) - len(paths)
-    seen.add(found.seen)
+    counts.n_of_kind = len(paths)
+    counts.others[".gz"] = len(found) - len(paths)
+    seen.add(counts)
     return [source / path for path in paths]
 
 
