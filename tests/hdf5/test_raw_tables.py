@@ -312,6 +312,12 @@ def test_labels_that_are_numbers_in_another_form_are_refused_or_classes(
     assert classes(layout) == [value.strip('"') for value in values]
 
 
+def test_false_is_no_missing_number(tmp_path, pack):
+    path = csv(tmp_path / "raw/t.csv", "a,row\nfalse,1\ntrue,2\n")
+    (x,) = packed(pack("t", path, "--as", "table", "--missing=0"), "x")
+    assert x.tolist() == [[0, 1], [1, 2]]
+
+
 def test_spellings_of_one_fraction_are_one_number_of_x(tmp_path, pack):
     path = csv(tmp_path / "raw/t.csv", "a,row\n3.1,0\n3.10,1\n")
     (x,) = packed(pack("t", path, "--as", "table"), "x")
@@ -386,7 +392,7 @@ def test_an_empty_column_and_a_comment_are_called_so(tmp_path, pack, capsys):
 
 
 def test_a_table_of_a_label_alone_is_refused(tmp_path, pack):
-    with pytest.raises(DataFileError, match=r"has no column for x but y\. Add one"):
+    with pytest.raises(DataFileError, match=r"has no column for x beside y\. Add one"):
         pack("t", csv(tmp_path / "raw/t.csv", "y\n1\n2\n"), *LABEL)
 
 

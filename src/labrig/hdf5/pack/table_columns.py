@@ -339,9 +339,8 @@ def as_numbers(column: Any, missing: Iterable[float] = ()) -> tuple[np.ndarray, 
         return seconds, is_gap
     target: Any = float64() if types.is_floating(kind) else int64()
     values = column.cast(kind if kind == uint64() else target).fill_null(0).to_numpy()
-    if values.dtype == np.float64:
-        is_gap = is_gap | np.isnan(values)
-    return values, np.logical_or.reduce([is_gap, *(values == number for number in missing)])
+    gaps = [] if types.is_boolean(kind) else [values == number for number in missing]
+    return values, np.logical_or.reduce([is_gap, np.isnan(values), *gaps])
 
 
 def _of_decimals(column: Any) -> Any:
