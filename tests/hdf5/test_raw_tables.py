@@ -392,7 +392,7 @@ def test_an_empty_column_and_a_comment_are_called_so(tmp_path, pack, capsys):
 
 
 def test_a_table_of_a_label_alone_is_refused(tmp_path, pack):
-    with pytest.raises(DataFileError, match=r"has no column for x beside y\. Add one"):
+    with pytest.raises(DataFileError, match=r"has no x, only y\. Add"):
         pack("t", csv(tmp_path / "raw/t.csv", "y\n1\n2\n"), *LABEL)
 
 

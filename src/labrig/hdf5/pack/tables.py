@@ -104,9 +104,7 @@ def x_names(files: Sequence[TableFile], options: PackOptions) -> list[str]:
                 "to divide them anew, leave it out with --columns."
             )
     if not others:
-        raise DataFileError(
-            f"{files[0].path} has no column for x beside {', '.join(names)}. Add one."
-        )
+        raise DataFileError(f"{files[0].path} has no x, only {', '.join(names)}. Add a column.")
     index = [name for name in others if name in INDEX_NAMES and len(others) > 1]
     for name in index:
         is_empty = all(file.typed[name].null_count == file.typed.num_rows for file in files)
