@@ -7,7 +7,11 @@ from pathlib import Path
 
 import pytest
 import torch
-from labrig.training.checkpoints.resume_point import is_complete
+from labrig.errors import LabError
+from labrig.record.read.run import Run
+from labrig.record.write.initial_weights import describe_file
+from labrig.training.checkpoints.resume_point import is_complete, last_checkpoint
+from labrig.training.trained.load import load_weights
 from projects import call
 from trainings import SHORT, add_trial, last, start
 
@@ -158,6 +162,73 @@ def test_no_checkpoint_is_whole(home, spoiled):
     assert f"lab runs reproduce {spoiled.name}" in said
     assert "Traceback" not in said
     assert shown(home, spoiled)["status"] == "finished"
+
+
+def other_weights_in(path):
+    """A whole checkpoint with other weights, as if of another run."""
+    content = torch.load(path, weights_only=True)
+    for tensor in content["state_dict"].values():
+        tensor.zero_()
+    path.unlink()  # best.ckpt may be the same file
+    torch.save(content, path)
+
+
+@pytest.mark.parametrize("ended", [True, False])
+def test_weights_that_the_run_did_not_save_are_not_opened(spoiled, ended):
+    last_one = spoiled / "checkpoints/last.ckpt"
+    if not ended:
+        (spoiled / "attempts/1/end.json").unlink()
+    assert last_checkpoint(last_one.parent) == last_one
+    other_weights_in(last_one)
+    with pytest.raises(
+        LabError, match=r"last.ckpt holds other weights than .* saved(?s:.*)lab runs reproduce"
+    ):
+        last_checkpoint(last_one.parent)
+    with pytest.raises(LabError, match="holds other weights"):
+        load_weights(None, Run.open(spoiled), "last")
+    with pytest.raises(LabError, match="holds other weights"):
+        describe_file(last_one, is_hashed=True)
+    shutil.copy(last_one.with_name("best.ckpt"), last_one)
+    assert last_checkpoint(last_one.parent) == last_one
+
+
+@pytest.mark.slow
+def test_a_command_says_that_the_weights_are_others(home, spoiled):
+    other_weights_in(spoiled / "checkpoints/last.ckpt")
+    for words in (["resume"], ["eval"], ["predict", "--to", "p.csv"]):
+        said = call(home, "lab", words[0], spoiled.name, *words[1:], rc=2)
+        assert f"holds other weights than {spoiled.name} saved" in said
+    assert os.listdir(spoiled / "attempts") == ["1"]
+
+
+def test_of_a_killed_attempt_without_hashes_any_checkpoint_is_taken(spoiled):
+    last_one = spoiled / "checkpoints/last.ckpt"
+    (spoiled / "attempts/1/end.json").unlink()
+    (last_one.parent / ".hashes.json").unlink()
+    other_weights_in(last_one)
+    assert last_checkpoint(last_one.parent) == last_one
+
+
+def test_a_link_out_of_the_run_or_a_pipe_is_no_checkpoint(spoiled, tmp_path):
+    last_one = spoiled / "checkpoints/last.ckpt"
+    last_one.with_name("previous.ckpt").unlink()
+    last_one.rename(tmp_path / "own.ckpt")
+    last_one.symlink_to(tmp_path / "own.ckpt")
+    with pytest.raises(LabError, match=r"last\.ckpt is a link out of the run"):
+        last_checkpoint(last_one.parent)
+    last_one.unlink()
+    os.mkfifo(last_one)
+    with pytest.raises(LabError, match=r"last\.ckpt is damaged: it cannot be read .it is no file"):
+        last_checkpoint(last_one.parent)
+
+
+@pytest.mark.slow
+def test_a_resume_from_the_start_is_said(home, spoiled):
+    for path in (spoiled / "checkpoints").glob("*.ckpt"):
+        path.unlink()
+    said = call(home, "lab", "resume", spoiled.name, "trainer.max_epochs=1")
+    assert f"lab: {spoiled.name} has no checkpoint any more: it begins from the start" in said
+    assert "epoch 1/1" in said
 
 
 @pytest.mark.slow

@@ -12,6 +12,7 @@ import os
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import lru_cache
 from pathlib import Path
 from typing import IO, Any
 
@@ -93,6 +94,18 @@ def known_hash(hashes: Mapping[str, Any], status: os.stat_result) -> str | None:
     entry = hashes.get(str(status.st_ino), {})
     is_same = entry.items() >= version_of(status).items()
     return entry["sha256"] if is_same else None
+
+
+def hash_once(path: Path) -> str:
+    """The sha256 of weights, which are read only where nobody kept it, and once in a process."""
+    status = path.stat()
+    kept = listed_hash(path) if path.is_dir() else known_hash(known_hashes(path.parent), status)
+    return kept or _read(path, status.st_mtime_ns, status.st_size, status.st_ino)
+
+
+@lru_cache
+def _read(path: Path, *version: int) -> str:
+    return sha256(path)
 
 
 def checkpoint_hashes(

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 from pathlib import Path
-from typing import Any
 
 from ..files.atomic import hash_of_file, read_advisory, sha256
 from ..files.json_lines import opened, read_lines
@@ -15,8 +14,9 @@ from ..files.manifest import listed_files
 from ..files.schema import Archived, Note, RowsOfCheckpoint
 from ..read.attempt_files import AttemptFiles, read_attempts
 from ..read.run import Run
-from ..read.status import FINISHED_WEIGHTS, ROWS, deciding_attempt
+from ..read.status import FINISHED_WEIGHTS, ROWS
 from ..write.attempt import LOGS
+from ..write.own_weights import recorded_checkpoints
 from .files import ARCHIVED, Part
 
 READ_BYTES = 1 << 20
@@ -78,8 +78,7 @@ def check_checkpoints(run: Run) -> Part:
     part = Part("checkpoints")
     attempts = read_attempts(run.dir)
     ended = [attempt for attempt in attempts if attempt.end]
-    recorded = finished_weights(attempts)
-    recorded |= ended[-1].end.get("checkpoints", {}) if ended else {}
+    recorded = recorded_checkpoints(attempts)
     unread = [name for name, entry in recorded.items() if entry["sha256"] is None]
     recorded = {name: entry for name, entry in recorded.items() if name not in unread}
     later = attempts_after(ended[-1], attempts) if ended else attempts
@@ -115,13 +114,6 @@ def check_checkpoints(run: Run) -> Part:
     if not existing and not part.problems:
         part.unchecked.append("none were written")
     return part
-
-
-def finished_weights(attempts: list[AttemptFiles]) -> dict[str, Any]:
-    """What finished.ckpt must be: last.ckpt as the attempt left it whose numbers the run has."""
-    deciding = deciding_attempt(attempts)
-    last = deciding.end.get("checkpoints", {}).get("last.ckpt") if deciding else None
-    return {FINISHED_WEIGHTS: last} if last else {}
 
 
 def lost_checkpoints(ended: list[AttemptFiles], existing: set[str], was_killed: bool) -> list[str]:

@@ -9,20 +9,20 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import replace
-from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...errors import LabError
 from ...machine.hub import INDEX, SCHEME, HubFile, find_cached, shards_of
 from ...project import Project
-from ..files.atomic import sha256
 from ..files.checkpoint_files import METADATA, files_of, format_sums
+from ..files.checkpoint_hashes import hash_once
 from ..files.schema import InitialWeights
 from ..read.find import find_run
 from ..read.roots import run_roots
 from ..read.run import run_record
 from ..read.status import UNENDED, status_of, weights_of_numbers
+from .own_weights import refuse_other_weights
 
 if TYPE_CHECKING:
     from ...config.compose import Composition
@@ -79,17 +79,18 @@ def weights_in(folder: Path) -> Path:
 
 def existing_file(text: str, root: Path) -> Path:
     """The absolute path of a file."""
-    places = places_of(text, root)
-    for place in places:
+    for place in places_of(text, root):
         if place.is_file() or (place / METADATA).is_file():
             return Path(os.path.normpath(place))
-    searched = " or ".join(map(str, places))
+    searched = " or ".join(map(str, places_of(text, root)))
     raise LabError(f"init_from={text}: there is no such file: {searched}. {WHAT_TO_WRITE}")
 
 
 def describe_file(path: Path, is_hashed: bool, source: str | None = None) -> InitialWeights:
     """The entry of a record for a file; a checkpoint in the directory of a run names that run."""
     record = run_record(path.parent.parent)
+    if is_hashed:
+        refuse_other_weights(path)
     return {
         "source": source or str(path),
         "path": str(path),
@@ -149,17 +150,11 @@ def size_of(path: Path) -> int:
 
 def content_of(path: Path) -> str:
     """The sha256 of weights, which are read once in a process; of several files that of their list."""
-    versions = [file.stat() for file in files_behind(path)]
-    return _content_of(path, tuple((v.st_mtime_ns, v.st_size, v.st_ino) for v in versions))
-
-
-@lru_cache
-def _content_of(path: Path, versions: tuple[tuple[int, ...], ...]) -> str:
     if not path.name.endswith(INDEX):
-        return sha256(path)
+        return hash_once(path)
     import hashlib  # OpenSSL takes 5 ms
 
-    sums = {file.name: sha256(file) for file in files_behind(path)}
+    sums = {file.name: hash_once(file) for file in files_behind(path)}
     return hashlib.sha256(format_sums(sums).encode()).hexdigest()
 
 

@@ -91,9 +91,10 @@ class AtomicCheckpointIO(TorchCheckpointIO):
                 torch.save(content, cast("Any", hashed))
                 file.flush()
                 os.fsync(file.fileno())
-            self._take_place(temporary, path)
+            # Before it gets its name, so that a kill leaves no checkpoint without a hash.
             if self.last and path.parent == self.last.parent:  # no other place is the record's
-                remember_hash(path, hashed.hexdigest())
+                remember_hash(temporary, hashed.hexdigest())
+            self._take_place(temporary, path)
 
     @contextmanager
     def _errors_kept(self, path: Path, temporary: Path) -> Iterator[None]:

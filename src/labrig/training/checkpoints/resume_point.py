@@ -9,11 +9,12 @@ from functools import cache
 from pathlib import Path
 
 from ...errors import LabError
-from ...record.files.atomic import sha256
+from ...record.files.atomic import is_below, open_file, sha256
 from ...record.files.checkpoint_files import OTHER_WEIGHTS, files_of, metadata_problem, take_place
 from ...record.files.checkpoint_hashes import read_sums
 from ...record.read.attempt_files import last_attempt
 from ...record.read.rows import RUN_ID
+from ...record.write.own_weights import refuse_other_weights
 
 CANDIDATES = ("last.ckpt", "previous.ckpt")  # newest first
 OTHERS = ("finished.ckpt", "best.ckpt")  # from which one may choose to continue
@@ -48,8 +49,11 @@ def whole_checkpoint(directory: Path) -> Path | None:
         path = directory / name
         if not path.exists():
             continue
+        if not is_below(path, directory):
+            raise LabError(f"{path} is a link out of the run. Put the file itself there")
         damage = damage_of(path)
         if damage is None:
+            refuse_other_weights(path, under_any_name=True)
             return path
         damaged.append(f"{path} is damaged: {damage}.")
     if not damaged:
@@ -103,12 +107,11 @@ def damage_of(path: Path) -> str | None:
 def _damage(path: Path, versions: tuple[tuple[int, int], ...]) -> str | None:
     if path.is_dir():
         return damage_of_directory(path)
-    n_bytes = versions[0][1]
     try:
-        with zipfile.ZipFile(path) as archive:
+        with open_file(path, follow_links=True) as file, zipfile.ZipFile(file) as archive:
             part = archive.testzip()
     except (zipfile.BadZipFile, EOFError) as error:
-        return f"its {n_bytes:,} bytes are no whole checkpoint ({error})"
+        return f"its {versions[0][1]:,} bytes are no whole checkpoint ({error})"
     except OSError as error:
         return f"it cannot be read ({error.strerror})"
     return f"its part {part} has other bytes than were written" if part else None

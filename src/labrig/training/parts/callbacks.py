@@ -19,8 +19,11 @@ from omegaconf import DictConfig
 from ...errors import LabError, nearest
 from ...plugins import distinct_plugins, load_plugin, origin_of
 from ...project import say_once
+from ...record.files.checkpoint_hashes import known_hashes
+from ...record.read.attempt_files import read_attempts
 from ...record.read.run import Run, typed_overrides
 from ...record.write.attempt import note_attempt
+from ...record.write.own_weights import recorded_checkpoints
 from ..checkpoints.checkpoint import Checkpoints
 from ..checkpoints.resume_point import whole_checkpoint
 from ..checkpoints.tested_weights import TestedWeights
@@ -72,9 +75,12 @@ def fit_callbacks(config: DictConfig, run: Run, attempt: int) -> list[L.Callback
     found_batch_size = FoundBatchSize(own)
     sums = EpochSums()
     resumed: list[L.Callback] = []
+    saved = known_hashes(run.checkpoints) or recorded_checkpoints(read_attempts(run.dir))
     if whole_checkpoint(run.checkpoints):
         own = without_finders(own)
         resumed = [Continuation(run.dir, attempt, config.trainer, sums)]
+    elif saved and rank_zero_only.rank == 0:
+        say_once(f"{run.id} has no checkpoint any more: it begins from the start")
     preemption = PreemptionCallback(run.dir, sums)
     watch = OptimizerWatch(config.log.get("grad_norm", False))
     means = LogMeans(config.log.get("derived"), watch)

@@ -16,7 +16,8 @@ from ...config.overrides import SettingsParser
 from ...machine.ranks import leave_group
 from ...project import Project
 from ...record.compare.results import distance
-from ...record.files.atomic import number, sha256
+from ...record.files.atomic import number
+from ...record.files.checkpoint_hashes import hash_once
 from ...record.files.manifest import append_listed
 from ...record.read.evaluations import EVALUATIONS, TEST
 from ...record.read.find import RUN_HELP, find_run
@@ -137,7 +138,7 @@ def evaluate(
         return None
     return EvaluationResult(
         checkpoint=checkpoint,
-        checkpoint_sha256=sha256(run.checkpoints / f"{checkpoint}.ckpt"),
+        checkpoint_sha256=hash_once(run.checkpoints / f"{checkpoint}.ckpt"),
         data_name=data_name or name_of_other_data(built.content, built.split, run),
         split=built.split,
         data=built.content,

@@ -24,6 +24,7 @@ from ...record.read.run import Run
 from ...record.read.status import weights_of_numbers
 from ...record.reproduce.today import config_of_today, print_difference, require_own_code
 from ...record.reproduce.weight_tensors import read_whole_weights
+from ...record.write.own_weights import refuse_other_weights
 from ..checkpoints.resume_point import refuse_damaged
 from ..parts.build import build_task
 from .load_from_checkpoint import complete_load_from_checkpoint, head_of
@@ -103,6 +104,7 @@ def load_weights(task: L.LightningModule, run: Run, checkpoint: str) -> None:
             f"It has: {', '.join(names) or 'none, because it stopped before its first'}"
         )
     refuse_damaged(file)
+    refuse_other_weights(file)
     weights = read_whole_weights(file)
     try:
         task.load_state_dict(weights)

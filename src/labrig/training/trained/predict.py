@@ -18,7 +18,7 @@ from ...machine.counted import counted
 from ...machine.own_output import is_marked, refuse_to_overwrite
 from ...project import Project
 from ...record.compare.experiments import group_experiments, seed_of
-from ...record.files.atomic import sha256
+from ...record.files.checkpoint_hashes import hash_once
 from ...record.files.json_lines import read_lines
 from ...record.files.manifest import append_listed
 from ...record.files.schema import Code, Row
@@ -303,11 +303,10 @@ def predict(
     content = built.content
     name = f"{checkpoint}-{Path(content.get('path', 'data')).stem}-{built.split or 'predict'}.h5"
     target = target or run.dir / DIRECTORY / name.replace("/", "+")
-    file = run.checkpoints / f"{checkpoint}.ckpt"
     provenance = {
         "run": run.id,
         "checkpoint": checkpoint,
-        "checkpoint_sha256": sha256(file),
+        "checkpoint_sha256": hash_once(run.checkpoints / f"{checkpoint}.ckpt"),
         "data": str(content.get("path")),
         "data_sha256": str(content.get("sha256")),
     }
