@@ -111,6 +111,16 @@ def test_a_row_of_which_the_disk_takes_a_part_is_an_error(tmp_path, monkeypatch)
     assert [entry["n"] for entry in read_lines(tmp_path / "metrics.jsonl")] == [1, 3]
 
 
+@pytest.mark.slow
+def test_a_pipe_in_place_of_the_metrics_ends_the_attempt(project, runs):
+    run = create(project)
+    os.mkfifo(run.dir / "metrics.jsonl")
+    with pytest.raises(LabError, match=r"metrics\.jsonl is no file.*rm "):
+        attempt(run, project, lambda log: log.append(1, 0, {"train/loss": 1.0}))
+    (row,) = read_rows([runs])
+    assert row["status"] == "failed"
+
+
 @needs_root
 @pytest.mark.release
 def test_out_of_inodes_at_any_file(project, runs, capsys):

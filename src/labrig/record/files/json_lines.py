@@ -5,12 +5,14 @@ from __future__ import annotations
 import errno
 import json
 import os
+import stat
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from io import BufferedReader, BytesIO
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from ...errors import LabError
 from .atomic import OBJECT, Damaged, open_file, parse_json, plain_json
 from .forms import problem_in
 
@@ -29,6 +31,9 @@ class JsonLines:
         # A record that somebody sent may have a link here, to a file of this machine.
         flags = os.O_CREAT | os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW
         self._file = os.open(path, flags, 0o666)
+        if not stat.S_ISREG(os.fstat(self._file).st_mode):
+            os.close(self._file)
+            raise LabError(f"{path} is no file, but a pipe or a device. Remove it: rm {path}")
         size = os.lseek(self._file, 0, os.SEEK_END)
         # A killed process or a full disk left half a line: the next object begins on a line of its own.
         self._line_is_cut = size > 0 and os.pread(self._file, 1, size - 1) != b"\n"

@@ -250,9 +250,9 @@ def describe_exception(exception: BaseException) -> RaisedError:
 
 
 def names_in(run_dir: Path, patterns: list[str]) -> list[str]:
-    """The files that match, by their path from the run directory."""
+    """The files that match, by their path from the run directory; a pipe is none."""
     paths = [path for pattern in patterns for path in sorted(run_dir.glob(pattern))]
-    return [str(path.relative_to(run_dir)) for path in paths]
+    return [str(path.relative_to(run_dir)) for path in paths if path.is_file()]
 
 
 def write_node(run_dir: Path, n: int, node: int) -> None:
