@@ -8,6 +8,7 @@ import pytest
 import torch
 from attempts import FolderOfRun, Net, Task, attempt, attempts, same
 from in_process import NO_ARGUMENTS, composed
+from labrig.errors import LabError
 from labrig.project import Project
 from labrig.record.read.attempt_files import read_attempts
 from labrig.training.checkpoints.tested_weights import kind_of_weights
@@ -135,6 +136,13 @@ def test_a_task_that_saves_other_weights_than_it_tests_is_told(home, tmp_path, c
     said = capsys.readouterr().out
     assert "on_save_checkpoint of SavesHalves or of a callback saves other weights" in said
     assert "state_dict_of_last_step" not in run.checkpoint
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("setting", ["trainer.max_epochs=0", "trainer.limit_train_batches=0"])
+def test_a_training_without_a_step_is_an_error(home, tmp_path, setting):
+    with pytest.raises(LabError, match="nothing was trained: "):
+        attempt(home, tmp_path, setting, "schedule=constant")
 
 
 class Asked:

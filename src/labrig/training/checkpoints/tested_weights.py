@@ -15,6 +15,7 @@ from lightning.pytorch.strategies import ModelParallelStrategy
 from torch.distributed.checkpoint.state_dict import StateDictOptions, set_model_state_dict
 from torch.distributed.tensor import DTensor
 
+from ...errors import LabError
 from ...record.files import checkpoint_files
 from ...record.read.directory_weights import weights_directory
 from ...record.reproduce.weight_tensors import with_left_out
@@ -66,6 +67,11 @@ class TestedWeights(L.Callback):
         """After `on_fit_end`: the last hook of a callback in which weights may change."""
         if stage != "fit":
             return
+        if self.is_trained and not self.last.exists():
+            raise LabError(
+                "nothing was trained: the settings allow no step, or the training loader has no batch. "
+                "Set trainer.max_epochs=N, or look at the train split: lab data info NAME"
+            )
         if self.is_trained:
             self._keep(trainer)
         elif self.loaded is not None:
@@ -141,9 +147,7 @@ class TestedWeights(L.Callback):
 class ContentOnly(TorchCheckpointIO):
     """Writes no checkpoint, and keeps its content."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.content: dict[str, Any] = {}
+    content: Mapping[str, Any] = {}
 
     def save_checkpoint(self, checkpoint: Any, path: Any, storage_options: Any = None) -> None:
         self.content = checkpoint
@@ -151,7 +155,7 @@ class ContentOnly(TorchCheckpointIO):
     save_parts = save_checkpoint
 
 
-def content_of_checkpoint(trainer: L.Trainer) -> dict[str, Any]:
+def content_of_checkpoint(trainer: L.Trainer) -> Mapping[str, Any]:
     """What a checkpoint of this moment would hold; {} on other ranks than the first. All ranks
     together."""
     strategy = trainer.strategy
