@@ -185,3 +185,14 @@ def test_json_with_surrogates_is_read_back(tmp_path):
     assert read_advisory(tmp_path / "a.json") == value
     assert "手" in (tmp_path / "a.json").read_text(encoding="utf-8")
     shutil.rmtree(tmp_path)
+
+
+@pytest.mark.slow
+def test_half_of_a_character_in_place_of_a_number_is_damage(own, capsys):
+    run = train(own)
+    end = run.dir / "attempts/1/end.json"
+    end.write_text(json.dumps(json.loads(end.read_text()) | {"metrics": {"train/acc": "\ud800"}}))
+    with pytest.raises(errors.Failed, match=r"end\.json was changed: .*half of a character"):
+        call(own, "runs verify", run.id)
+    assert call(own, "runs show", run.id) == 0
+    assert "half of a character" in capsys.readouterr().out

@@ -70,6 +70,8 @@ def form_problem(value: Any, form: Any) -> str | None:
         return (
             problem.replace("it is not", f"{shown} is not", 1) if problem[:3] == "it " else problem
         )
+    except UnicodeError:
+        return "a text in it holds half of a character"
     return None
 
 
