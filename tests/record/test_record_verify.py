@@ -9,6 +9,7 @@ from labrig.record.files.metrics_file import MetricsLog
 from labrig.record.keep.annotate import annotate
 from labrig.record.read.run import Run
 from labrig.record.verify import command as verify
+from labrig.record.write import claim
 from labrig.record.write.begin import begin_attempt
 from record_package import PACKAGE, call, create, make_project, train
 
@@ -110,6 +111,21 @@ def test_a_run_that_failed_early_claims_neither_metrics_nor_checkpoints(own, cap
     assert "code, settings and record are as recorded" in said
     for line in ("metrics: none were written", "checkpoints: none were written", "data: not rec"):
         assert line in said
+
+
+@pytest.mark.slow
+def test_an_attempt_that_was_killed_before_it_trained_lacks_no_code(own, capsys, monkeypatch):
+    run = create(own)
+    first = begin_attempt(run, own)
+    first.note(code=first.facts["code"] | {"complete": False})
+    assert "code: incomplete: never compared with what ran" in verified(own, capsys, run.id)
+    monkeypatch.setattr(claim, "refuse_if_running", lambda *_: None)  # as if it was killed
+    second = begin_attempt(Run.open(run.dir), own)
+    second.note(code=second.facts["code"] | {"complete": True}, world_size=1)
+    second.end("finished")
+    assert "incomplete" not in verified(own, capsys, run.id)
+    first.note(world_size=1)
+    assert "code: incomplete: never compared with what ran" in verified(own, capsys, run.id)
 
 
 def killed(run, project):

@@ -21,8 +21,11 @@ from .files import ARCHIVED, Part, listed_problems
 def lacking_code(run: Run) -> list[str]:
     """A line for each imported file that the record does not hold, and for what nobody compared."""
     lines = []
-    for attempt in read_attempts(run.dir):
-        lines += lacking_lines(attempt)
+    attempts = read_attempts(run.dir)
+    for attempt in attempts:
+        # One that was killed before it trained left everything to the next.
+        if attempt.end or "world_size" in attempt.start or attempt is attempts[-1]:
+            lines += lacking_lines(attempt)
     return list(dict.fromkeys(lines))
 
 
