@@ -79,7 +79,7 @@ def compare_command(project: Project, args: list[str]) -> None:
 def parse_arguments(args: list[str]) -> argparse.Namespace:
     parser = CommandParser(
         prog="lab runs compare",
-        description=f"The {CONFIDENCE * 100:.0f} %% interval of a metric over the samples of one test "
+        description=f"The {CONFIDENCE * 100:.0f} % interval of a metric over the samples of one test "
         "set, by bootstrap, and for two runs that of their difference; where each sample is right or "
         "wrong also McNemar's test. Samples of one group are drawn together. Runs without predictions "
         "predict first.",
