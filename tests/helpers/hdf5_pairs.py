@@ -1,4 +1,4 @@
-"""Folders of images and masks to pack; for test_hdf5_pairs*.py."""
+"""Folders of images and masks to pack; for test_hdf5_pairs*.py and test_raw_pairs.py."""
 
 import numpy as np
 from PIL import Image
@@ -8,6 +8,12 @@ H, W = 24, 30
 
 def picture(rng, sides=(H, W)):
     return rng.integers(0, 255, (*sides, 3)).astype(np.uint8)
+
+
+def of_palette(numbers):
+    image = Image.fromarray(numbers, "P")
+    image.putpalette([200, 0, 0, 0, 200, 0, 0, 0, 200] + [9] * (768 - 9))
+    return image
 
 
 def pairs(root, n=8, values=(0, 255), sides=(H, W), mask=None):
