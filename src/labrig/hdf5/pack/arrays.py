@@ -251,7 +251,8 @@ def _with_cf_attributes(where: str, dataset: Any, values: np.ndarray, copy: Path
     A missing value becomes NaN.
     """
     stored, wide = values.dtype, np.result_type(values.dtype, np.float64)
-    types = dict.fromkeys(CF_SCALES, wide) | dict.fromkeys(CF_FILLS, stored)
+    types: dict[str, np.dtype] = {}
+    types |= dict.fromkeys(CF_SCALES, wide) | dict.fromkeys(CF_FILLS, stored)
     given = {name: np.ravel(dataset.attrs[name]) for name in types if name in dataset.attrs}
     unread = [name for name in CF_RANGES if name in dataset.attrs]
     unread += [name for name, value in given.items() if not _holds(types[name], value)]

@@ -58,7 +58,7 @@ def open_class_folders(
     names = Counter(file.label for file in files if file.label is not None)
     spelling_of = options.spellings.choose("classes", names, options.known.classes)
     files = [replace(file, label=spelling_of.get(file.label or "", file.label)) for file in files]
-    found = {file.label for file in files} - {None}
+    found = {file.label for file in files if file.label is not None}
     classes = options.known.and_new("classes", options.known.classes, found) if found else []
     without_class = [file for file in files if file.label is None]
     if classes and without_class:

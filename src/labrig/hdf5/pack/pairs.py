@@ -168,7 +168,7 @@ def _read_file(path: Path, is_image: bool, options: PackOptions) -> tuple[Pixels
         pixels.load()
         if options.size:
             how = Image.Resampling.BILINEAR if is_image else Image.Resampling.NEAREST
-            pixels = ImageOps.fit(pixels, options.size[::-1], how)
+            pixels = ImageOps.fit(pixels, (options.size[1], options.size[0]), how)
         values = np.asarray(pixels)
         if not is_image:
             values = _mask_values(values, bits, image.mode)

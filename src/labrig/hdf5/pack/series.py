@@ -328,7 +328,7 @@ def steps_of(
             f"{series.shown(series.time[at + 1])}. Give the rows times of one step; or leave out --time: each row "
             "is a step then."
         )
-    return np.minimum(place, 1 << 53).astype(int), step / per_second
+    return np.minimum(place, 1 << 53).astype(int), float(step / per_second)
 
 
 def tell_of_gaps(series: Series, of_row: np.ndarray) -> None:
