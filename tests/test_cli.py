@@ -107,7 +107,9 @@ def test_a_reader_that_leaves_is_no_error():
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_an_output_without_room_is_not_the_disk_of_the_project():
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_an_output_without_room_is_not_the_disk_of_the_project(monkeypatch, unbuffered):
+    monkeypatch.setenv("PYTHONUNBUFFERED", unbuffered)
     command = [sys.executable, "-m", "labrig", "--help"]
     with open("/dev/full", "w") as full:
         done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=120)

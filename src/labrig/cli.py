@@ -65,8 +65,7 @@ def main(argv: list[str] | None = None) -> int:
         print(f"lab: {printable_lines(error)}", file=sys.stderr)
         return error.exit_code
     except BrokenPipeError:
-        # `| head` closed the pipe, which is no error. Python would write to it once more at its end
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        drop_output()  # `| head` closed the pipe, which is no error
         return 0
     except KeyboardInterrupt:
         print("lab: interrupted", file=sys.stderr)
@@ -92,7 +91,16 @@ def report_error(error: Exception) -> int:
     if explanation is None:
         raise error
     print(f"lab: {explanation}", file=sys.stderr)
+    try:
+        sys.stdout.flush()
+    except OSError:
+        drop_output()
     return 1
+
+
+def drop_output() -> None:
+    """Lets stdout lead nowhere: Python would write what is left once more at its end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def explain(error: Exception) -> str | None:

@@ -34,7 +34,7 @@ def project(tmp_path):
     [
         ("optimizer.lr=1e-3,0.001,1.0e-3", 1),
         ("optimizer.lr=choice(1e-3,3e-3,0.001)", 2),
-        ("model.width=16,16.0,32", 2),
+        ("trainer.limit_train_batches=1,1.0", 2),  # one batch, and all
         ("model.kind=a,'a',b", 2),
         ("model.flag=true,True,false", 2),
         ("model.flag=true,1", 2),
