@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import time
+from types import SimpleNamespace
 
 import pytest
 from labrig.errors import LabError
@@ -220,9 +221,8 @@ def test_a_resume_that_is_stopped_in_the_middle_holds_the_run(project, where, mo
 
     def stop_in_the_middle():
         if where == "before its lock is written":
-            dumps = json.dumps
-            stop = lambda *a: os.kill(os.getpid(), signal.SIGSTOP) or dumps(*a)  # noqa: E731
-            monkeypatch.setattr(claim.json, "dumps", stop)
+            stop = lambda owner: os.kill(os.getpid(), signal.SIGSTOP) or json.dumps(owner)  # noqa: E731
+            monkeypatch.setattr(claim, "json", SimpleNamespace(dumps=stop))
         attempt = prepare_attempt(Run.open(run.dir), project)
         os.kill(os.getpid(), signal.SIGSTOP)
         attempt.start()
