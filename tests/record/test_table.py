@@ -68,6 +68,12 @@ def test_what_a_script_parsed_tells_runs_apart(project, made, capsys):
     assert len(printed(project, capsys, "args.lr=0.1")[0]) == 2
 
 
+def test_args_of_a_damaged_record_break_no_table(project, made, capsys):
+    amend(project, made(0), parsed={"lr": 0.7}, settings={"args": "lr"})
+    (head, *lines), _ = printed(project, capsys)
+    assert (head, len(lines)) == (["trial", "test/loss", "n"], 1)
+
+
 def test_settings_have_as_many_digits_as_tell_them_apart(project, made, capsys):
     for lr in (0.001, 0.00100000001):
         made(0, lr=lr)

@@ -419,7 +419,7 @@ def test_a_number_of_samples_that_is_none_is_refused(n, found):
 
 def test_no_samples_at_all_are_told(capsys):
     short_trainer().fit(Returns({"batch_size": torch.zeros(())}), DataLoader(range(3)))
-    told = "training_step: not recorded: loss. Its batch_size adds up to 0 samples"
+    told = "training_step: not recorded: loss. Its batch_size adds up to no samples"
     assert told in capsys.readouterr().out
 
 

@@ -112,10 +112,12 @@ def _check_whole(content: bytes, log: str) -> None:
     for expected, found in CHUNK.findall(log):
         if int(found) < int(expected) < NOT_KNOWN:
             raise DataFileError(f"cut short: {found} of {expected} bytes found. Copy it again")
+    if not content.startswith(b"OggS"):
+        return
     page = content[content.rfind(b"OggS") :]
     n_parts = sum(page[26:27])
     n_bytes = 27 + n_parts + sum(page[27 : 27 + n_parts])
-    if content.startswith(b"OggS") and (len(page) < n_bytes or not page[5] & 4):  # 4: the last
+    if len(page) < n_bytes or not page[5] & 4:  # 4: the last
         raise DataFileError(
             "cut short: its last page is not whole, or not the end. Copy it again; if nothing is "
             "missing: ffmpeg -i IN -c copy OUT"

@@ -175,8 +175,10 @@ def build_row(folder: Path, summary: dict[str, Any]) -> Row:
     row["parsed"] = summary.get("parsed") or {}
     row["settings"] = settings = summary.get("settings") or {}
     # A default of a script counts, typed or not. Hydra parses all words as one list.
-    if settings and row["parsed"] and settings.get("style") != "key=value":
-        row["settings"] = settings | {"args": (settings.get("args") or {}) | row["parsed"]}
+    args = settings.get("args") or {}
+    is_list = settings.get("style") == "key=value" or not isinstance(args, dict)
+    if settings and row["parsed"] and not is_list:
+        row["settings"] = settings | {"args": args | row["parsed"]}
     row["trial"] = summary.get("trial") or folder.parent.name.replace("+", "/")
     return row
 

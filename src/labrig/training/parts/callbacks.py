@@ -64,6 +64,12 @@ class AddedCallback:
     after: str = ""
 
 
+def has_saved(run: Run) -> bool:
+    """Whether a run has had a checkpoint."""
+    hashes = known_hashes(run.checkpoints) or recorded_checkpoints(read_attempts(run.dir))
+    return bool(hashes)
+
+
 def fit_callbacks(config: DictConfig, run: Run, attempt: int) -> list[L.Callback]:
     """The callbacks of one attempt of a run, in order, without those that every Trainer has.
 
@@ -75,11 +81,10 @@ def fit_callbacks(config: DictConfig, run: Run, attempt: int) -> list[L.Callback
     found_batch_size = FoundBatchSize(own)
     sums = EpochSums()
     resumed: list[L.Callback] = []
-    saved = known_hashes(run.checkpoints) or recorded_checkpoints(read_attempts(run.dir))
     if whole_checkpoint(run.checkpoints):
         own = without_finders(own)
         resumed = [Continuation(run.dir, attempt, config.trainer, sums)]
-    elif saved and rank_zero_only.rank == 0:
+    elif rank_zero_only.rank == 0 and has_saved(run):
         say_once(f"{run.id} has no checkpoint any more: it begins from the start")
     preemption = PreemptionCallback(run.dir, sums)
     watch = OptimizerWatch(config.log.get("grad_norm", False))

@@ -377,16 +377,11 @@ class LogMeans(L.Callback):
         print_line(trainer, f"{step}: no number, so not recorded: {named}")
 
     def _tell_what_has_no_samples(self, trainer: L.Trainer, step: str, totals: Totals) -> None:
-        counts = {f"{step} {name}": n for name, n in totals.counts.items() if n <= 0}
-        if counts.keys() <= self.told:
-            return
-        self.told |= counts.keys()
-        names = ", ".join(sorted(name.removeprefix(f"{step} ") for name in counts))
-        print_line(
-            trainer,
-            f"{step}: not recorded: {names}. Its {BATCH_SIZE} adds up to {min(counts.values()):g} "
-            "samples",
-        )
+        names = sorted(name for name, n in totals.counts.items() if n <= 0)
+        line = f"{step}: not recorded: {', '.join(names)}. Its {BATCH_SIZE} adds up to no samples"
+        if names and line not in self.told:
+            self.told.add(line)
+            print_line(trainer, line)
 
     def _tell_what_is_no_mean(self, trainer: L.Trainer, names: Iterable[str]) -> None:
         """Says once of each name that its mean over batches depends on their size."""
