@@ -1,9 +1,9 @@
 """A hint names what was meant: the section of a setting, a trial's new name, the line of a mistake."""
 
 import pytest
-from labrig.config.gone_trials import what_became_of
 from labrig.config.hydra_loader import yaml_errors
 from labrig.config.recorded import with_changes
+from labrig.config.trial_names import what_became_of
 from labrig.errors import LabError, nearest
 from labrig.project import read_yaml
 from omegaconf import OmegaConf

@@ -4,7 +4,7 @@ import sys
 from types import ModuleType
 
 import pytest
-from labrig.config.other_trials import refuse_other_trials
+from labrig.config.check_target import refuse_other_trials
 from labrig.errors import LabError
 
 

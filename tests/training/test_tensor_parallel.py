@@ -6,7 +6,7 @@ from shutil import copytree
 
 import pytest
 import torch
-from labrig.config.batch import n_readers_of, require_whole_groups
+from labrig.config.trainer_arguments import n_readers_of, require_whole_groups
 from labrig.errors import LabError
 from labrig.record.reproduce.weight_tensors import read_whole_weights
 from omegaconf import OmegaConf

@@ -1,7 +1,12 @@
-"""Checks a section with `_target_`: where its class lies, and its arguments; and the model that a task is given."""
+"""Checks a section with `_target_`: where its class lies, and its arguments; and the model that a task is given.
+
+A trial uses no class of another trial: that one may change or go, and is no part of the own code.
+"""
 
 from __future__ import annotations
 
+import sys
+from types import ModuleType
 from typing import Any
 
 from ..errors import LabError, nearest
@@ -183,7 +188,7 @@ def is_a(target: str, base: str) -> bool:
         definition = definition_of(target)
     except MissingTarget:
         return False
-    return definition is not None and base in definition.bases
+    return definition is not None and base in (definition.node.name, *definition.bases)
 
 
 def model_is_a_task(model: str, task: str, trial: str) -> LabError:
@@ -199,3 +204,27 @@ def model_is_a_task(model: str, task: str, trial: str) -> LabError:
         f"task:\n  _target_: {shown_target(model, trial.partition('/')[0])}\n"
         "with its arguments. If it shall be only the network of another task, write it as task.model"
     )
+
+
+def refuse_other_trials(trial: str) -> None:
+    """Makes sure that no loaded module of a trial uses what lies in another one."""
+    trials = f"{this_project().package}.trials."
+    own = trial.partition("/")[0]
+    for name, module in sorted(sys.modules.items()):
+        if name != trials + own and not name.startswith(f"{trials}{own}."):
+            continue
+        for value in list(vars(module).values()):
+            home = value.__name__ if isinstance(value, ModuleType) else home_of(value)
+            other = home.removeprefix(trials).partition(".")[0] if home.startswith(trials) else own
+            if other != own and (this_project().source / "trials" / other).is_dir():
+                raise LabError(
+                    f"{name} imports {home}: trial {own} uses code of trial {other}, which may change "
+                    f"or be deleted, and is not compared with that of {own}. Copy what it needs into "
+                    f"trials/{own}/, or move it into the package, where all trials may import it"
+                )
+
+
+def home_of(value: object) -> str:
+    """The module in which a class or a function was written; "" for other values."""
+    home = getattr(value, "__module__", None) if callable(value) else None
+    return home if isinstance(home, str) else ""

@@ -13,11 +13,10 @@ from ..errors import LabError
 from ..machine.own_output import refuse_to_overwrite
 from ..project import Project, config_home
 from .compose import compose
-from .gone_trials import PAGE, gone_trials
 from .hydra_errors import group_names
 from .hydra_loader import project_loader
 from .schema import all_settings
-from .trial_names import trial_names, variant_names
+from .trial_names import PAGE, gone_trials, trial_names, variant_names
 
 WRITTEN = b"# Completion of lab. Written by: lab completion"
 BASH = r"""# Completion of lab. Written by: lab completion bash

@@ -16,14 +16,13 @@ from hydra.core.override_parser.types import Override
 from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 
-from ..errors import LabError, nearest
+from ..errors import LabError, nearest, require_package
 from ..machine.caches import cache_variables
 from ..project import Project, resolve_paths
 from .check import SettingsSource
-from .check_target import absolute_target, check_model
+from .check_target import absolute_target, check_model, is_a, is_target, known_signature
 from .check_typed import check_all_typed, check_files
 from .defaults_list import config_files, origin_of_keys, tree_lines
-from .follow_seed import with_seed_of_data
 from .hydra_errors import hydra_errors
 from .hydra_loader import PRIMARY, project_loader, read_config, register_trial
 from .overrides import SOURCE, parse_overrides, typed_value
@@ -41,6 +40,8 @@ from .trial_names import trial_names
 
 # Sections that are empty, instead of missing or null, when no option is chosen
 MAY_BE_EMPTY = ("optimizer", "schedule", "logger", "profile", "callbacks")
+DATA_CLASS = "H5DataModule"  # whose order and augmentation the library seeds
+FOLLOWS = "${seed}"
 
 
 @dataclass(frozen=True)
@@ -245,3 +246,27 @@ def absolute_paths(paths: dict[str, Any], project: Project) -> dict[str, Any]:
         else:
             texts[key] = None if value is None else str(value)
     return texts
+
+
+def with_seed_of_data(values: dict[str, Any]) -> dict[str, Any]:
+    """A copy in which `data.seed` follows `seed`, where a class of data files leaves it open.
+
+    Of any other class the seed may decide something else, such as the splits: it stays as it is.
+
+    Args:
+        values: a composed configuration, with absolute targets.
+    """
+    data = values["data"]
+    if not is_target(data) or "seed" in data or "${" in data["_target_"]:
+        return values
+    signature = known_signature(data["_target_"], "data")
+    takes_seed = signature.takes_any or "seed" in signature.names
+    if not takes_seed or not is_a(data["_target_"], DATA_CLASS):
+        return values
+    return values | {"data": data | {"seed": FOLLOWS}}
+
+
+def check_packages(config: DictConfig) -> None:
+    """Makes sure that the packages of the chosen loggers are installed. It imports none of them."""
+    for package in config.logger:
+        require_package(package, f"logger={package}")

@@ -31,9 +31,8 @@ from omegaconf import DictConfig, OmegaConf
 
 from ..errors import LabError, nearest
 from ..project import CONF, Project, mark_of_mistake, new_names
-from .gone_trials import PAGE, what_became_of
 from .renamed import with_new_keys, with_new_options
-from .trial_names import TRIAL_NAME, trial_names, variant_names
+from .trial_names import PAGE, TRIAL_NAME, trial_names, variant_names, what_became_of
 
 PRIMARY = "config"  # conf/config.yaml
 FROZEN_LIBRARY = "lab"  # lab.yaml: every setting of the library

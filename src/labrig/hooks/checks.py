@@ -19,7 +19,7 @@ from functools import partial
 from pathlib import Path
 
 from ..command_parser import CommandParser
-from ..config.gone_trials import PAGE, gone_trials
+from ..config.trial_names import PAGE, gone_trials
 from ..machine.git import Git
 from ..machine.secrets import find_tokens_in_file, known_secrets
 from ..project import Project, this_project

@@ -9,9 +9,8 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
 
-from ..config.compose import Composition, compose
+from ..config.compose import Composition, check_packages, compose
 from ..config.overrides import parse_overrides
-from ..config.packages import check_packages
 from ..config.resolve import plain_values
 from ..config.setting import read_section
 from ..errors import LabError, require_package

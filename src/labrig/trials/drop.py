@@ -7,8 +7,7 @@ import shutil
 from pathlib import Path
 
 from ..command_parser import CommandParser
-from ..config.gone_trials import PAGE
-from ..config.trial_names import trial_names
+from ..config.trial_names import PAGE, trial_names
 from ..errors import Failed, LabError, Refused, nearest
 from ..machine.counted import counted
 from ..machine.secrets import refuse_tokens_in

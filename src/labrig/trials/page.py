@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from datetime import date
 
-from ..config.gone_trials import PAGE, GoneTrial, gone_trials
+from ..config.trial_names import PAGE, GoneTrial, gone_trials
 from ..machine.terminal import printable
 from ..project import Project
 from ..record.files.atomic import write_file

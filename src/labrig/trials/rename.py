@@ -7,8 +7,7 @@ import re
 from pathlib import Path
 
 from ..command_parser import CommandParser
-from ..config.gone_trials import PAGE, current_names
-from ..config.trial_names import trial_names
+from ..config.trial_names import PAGE, current_names, trial_names
 from ..errors import LabError, nearest
 from ..project import Project
 from ..record.files.atomic import write_file

@@ -9,12 +9,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...config.batch import batches_per_step, require_whole_groups
 from ...config.compose import Composition
 from ...config.compose_points import compose_points
 from ...config.overrides import parse_overrides, sweep_points, typed_value
 from ...config.resolve import plain_values
 from ...config.setting import read_section
+from ...config.trainer_arguments import batches_per_step, require_whole_groups
 from ...config.trial_names import trial_names
 from ...errors import LabError
 from ...project import Project, say_once

@@ -13,8 +13,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from ...config.compose import Composition
-from ...config.packages import check_packages
+from ...config.compose import Composition, check_packages
 from ...errors import Failed, Refused
 from ...project import Project, say_once
 from ...record.files.code_section import library_of, same_code

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-from ...config.gone_trials import current_names, gone_trials
+from ...config.trial_names import current_names, gone_trials
 from ...env import FROZEN_LIBRARY
 from ...errors import LabError
 from ...machine.counted import counted

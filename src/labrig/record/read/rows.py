@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from ...config.gone_trials import current_names, gone_trials
+from ...config.trial_names import current_names, gone_trials
 from ...project import this_project
 from ..files.atomic import Damaged, read_record
 from ..files.json_lines import read_lines

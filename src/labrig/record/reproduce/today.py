@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from ...config.gone_trials import name_of_today
+from ...config.trial_names import name_of_today
 from ...errors import LabError
 from ...machine.counted import counted
 from ...project import Project, read_yaml

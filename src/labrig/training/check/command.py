@@ -18,12 +18,9 @@ import torch
 from lightning.pytorch.plugins.io import TorchCheckpointIO
 from omegaconf import DictConfig, OmegaConf
 
-from ...config.check_target import is_target, known_signature
-from ...config.compose import Composition, compose
-from ...config.follow_seed import FOLLOWS, seeds_that_stay
-from ...config.other_trials import refuse_other_trials
+from ...config.check_target import is_target, known_signature, refuse_other_trials
+from ...config.compose import FOLLOWS, Composition, check_packages, compose
 from ...config.overrides import SettingsParser
-from ...config.packages import check_packages
 from ...config.program import is_program
 from ...config.resolve import plain_values
 from ...config.trial_names import trial_names
@@ -288,6 +285,19 @@ def describe_seeds(project: Project, composition: Composition) -> list[str]:
             f"To follow it: data.seed={FOLLOWS}"
         )
     return lines
+
+
+def seeds_that_stay(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
+    """The keys such as data.seed, with their values, that are equal in spite of another `seed`.
+
+    Args:
+        one, other: two compositions as dotted keys with values, which differ in `seed`.
+    """
+    return {
+        key: value
+        for key, value in one.items()
+        if key.endswith(".seed") and value is not None and other.get(key) == value
+    }
 
 
 def has_open_seed(data: Any) -> bool:

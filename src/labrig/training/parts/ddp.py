@@ -13,8 +13,7 @@ from lightning.pytorch.strategies import DDPStrategy, ModelParallelStrategy, Str
 from omegaconf import DictConfig
 from torch.nn.parallel import DistributedDataParallel
 
-from ...config.batch import require_whole_groups
-from ...config.trainer_arguments import saves_parts
+from ...config.trainer_arguments import require_whole_groups, saves_parts
 from ...errors import LabError
 from ...machine.network import choose_interface
 from ...machine.ranks import Ranks

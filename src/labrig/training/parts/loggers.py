@@ -14,7 +14,7 @@ from lightning.pytorch.loggers import TensorBoardLogger
 from lightning.pytorch.loggers.logger import Logger
 from omegaconf import DictConfig, OmegaConf
 
-from ...config.packages import check_packages
+from ...config.compose import check_packages
 from ...errors import LabError
 from ...providers import provided
 from ...record.files.atomic import write_file

@@ -22,8 +22,7 @@ import torch
 from lightning.pytorch.plugins import Precision
 from omegaconf import DictConfig, ListConfig
 
-from ...config.batch import batches_per_step, n_readers_of
-from ...config.trainer_arguments import duration_s
+from ...config.trainer_arguments import batches_per_step, duration_s, n_readers_of
 from ...errors import LabError
 from ...machine.cpu import cores, unused_cores
 from ...machine.gpu import cuda_of_driver, nvidia_driver

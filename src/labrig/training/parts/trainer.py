@@ -16,8 +16,7 @@ from lightning.pytorch.utilities import rank_zero_only
 from lightning.pytorch.utilities.exceptions import MisconfigurationException
 from omegaconf import DictConfig, OmegaConf
 
-from ...config.check_target import is_target
-from ...config.other_trials import refuse_other_trials
+from ...config.check_target import is_target, refuse_other_trials
 from ...config.trainer_arguments import check_trainer_argument, duration_s
 from ...errors import LabError
 from ...hdf5.read.datamodule import H5DataModule

@@ -17,9 +17,8 @@ from pathlib import Path
 from omegaconf import DictConfig, OmegaConf
 
 from ... import env
-from ...config.compose import compose
+from ...config.compose import check_packages, compose
 from ...config.overrides import SettingsParser
-from ...config.packages import check_packages
 from ...config.program import is_program, script_of
 from ...config.recorded import compose_from_record, read_recorded, with_changes
 from ...config.resolve import load_variables, resolve
