@@ -12,7 +12,7 @@ from labrig.cluster.submit import (
     shell,
     submit,
 )
-from labrig.config import defaults_list
+from labrig.config import hydra_answers
 from labrig.config import hydra_loader as trial_nodes
 from labrig.config.check_target import check_target
 from labrig.errors import Failed, LabError, Refused
@@ -120,11 +120,11 @@ def test_files_of_the_configuration(monkeypatch, tmp_path):
 
     loaded = SimpleNamespace(config=OmegaConf.create([1]))
     loader = SimpleNamespace(repository=SimpleNamespace(load_config=as_given(loaded)))
-    monkeypatch.setattr(defaults_list, "config_path", as_given("conf/a.yaml"))
+    monkeypatch.setattr(hydra_answers, "config_path", as_given("conf/a.yaml"))
     with pytest.raises(
         LabError, match=r"conf/a.yaml must hold `key: value` lines, but it holds a list"
     ):
-        defaults_list.config_files(loader, [SimpleNamespace(config_path="a")], project)
+        hydra_answers.config_files(loader, [SimpleNamespace(config_path="a")], project)
 
 
 def test_runs_that_cannot_be_continued_as_a_job(monkeypatch, tmp_path):

@@ -11,7 +11,7 @@ from typing import Any
 from ..errors import LabError, nearest
 from ..project import CONF, read_yaml, this_project
 from .check_target import check_target, is_target
-from .schema import all_settings, check_value, takes_any_key
+from .schema import all_settings, check_value, takes_any_key, value_of
 from .setting import KnownSetting
 from .trainer_arguments import check_trainer_argument, is_trainer_argument, trainer_settings
 
@@ -110,8 +110,8 @@ def _check_new_key(
         if not _takes_any_key(section, base):
             raise unknown_setting(f"{prefix}{key}", dotted_keys(base, prefix), source.name)
         return
-    lab_section = _section(section, source.lab)
-    if lab_section is None:
+    lab_section = value_of(section, source.lab) if section else source.lab
+    if not isinstance(lab_section, dict):
         return
     is_closed = section != "" and not _takes_any_key(section, lab_section)
     if source.new_keys is NewKeys.OWN and is_closed:
@@ -129,14 +129,6 @@ def _takes_any_key(section: str, keys: dict[str, Any]) -> bool:
         return False  # its trial has named them all
     is_group_of_lab = (CONF / section).is_dir()
     return takes_any_key(section) or not (keys or is_group_of_lab)
-
-
-def _section(name: str, values: dict[str, Any]) -> dict[str, Any] | None:
-    """The section `name` ("" is the root), or None where there is none."""
-    section: Any = values
-    for part in name.split(".") if name else []:
-        section = section.get(part) if isinstance(section, dict) else None
-    return section if isinstance(section, dict) else None
 
 
 def _meant(key: str, value: Any, section: dict[str, Any]) -> str | None:

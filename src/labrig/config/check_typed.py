@@ -11,10 +11,10 @@ from hydra.core.override_parser.types import Override, OverrideType
 from omegaconf import DictConfig
 
 from ..errors import SYNONYMS, LabError
-from ..project import Project
+from ..project import Project, shown_path
 from .check import SIMILAR, NewKeys, SettingsSource, check_keys, dotted_keys, unknown_setting
 from .check_target import absolute_target, is_target, known_signature
-from .defaults_list import ConfigFile, shown_path
+from .hydra_answers import ConfigFile
 from .resolve import plain_values
 from .schema import takes_any_key
 
@@ -77,22 +77,21 @@ def check_typed(override: Override, values: dict[str, Any], source: SettingsSour
     is_empty_argument = is_target(section) and not is_new and section[rest[0]] is None
     if len(rest) > 1 and is_empty_argument and override.type is OverrideType.CHANGE:
         return f"++{typed}"  # null becomes a section, as data.shapes.x=[64,64]
-    if len(rest) > 1 and not is_new:  # a part of something that has no parts
+    is_deleted = override.type is OverrideType.DEL
+    has_no_parts = len(rest) > 1 and not is_new
+    if has_no_parts or (is_deleted and is_new):
         raise unknown_setting(key, dotted_keys(values), source.name)
-    if override.type is OverrideType.DEL:
-        if is_new:
-            raise unknown_setting(key, dotted_keys(values), source.name)
+    if is_deleted:
         return typed
     if override.type is not OverrideType.CHANGE:
         source = replace(source, new_keys=NewKeys.OWN)
     check_keys(_nested(parts, plain_value(override.value())), values, source)
-    takes_new_keys = takes_any_key(key)  # as init.prefix={encoder.: backbone.}
+    if override.type is not OverrideType.CHANGE:
+        return typed
     if is_new:
-        _refuse_similar(section, rest[0], override, source)
-    takes_new_keys |= is_new
-    if takes_new_keys and override.type is OverrideType.CHANGE:
-        return f"++{typed}"
-    return typed
+        _refuse_similar(section, rest[0], typed, source)
+    takes_new_keys = is_new or takes_any_key(key)  # as init.prefix={encoder.: backbone.}
+    return f"++{typed}" if takes_new_keys else typed
 
 
 def _without(key: str, values: dict[str, Any]) -> dict[str, Any]:
@@ -114,11 +113,9 @@ def _locate(parts: list[str], values: dict[str, Any]) -> tuple[dict[str, Any], l
     return section, parts[-1:]
 
 
-def _refuse_similar(
-    section: dict[str, Any], key: str, override: Override, source: SettingsSource
-) -> None:
+def _refuse_similar(section: dict[str, Any], key: str, typed: str, source: SettingsSource) -> None:
     """Refuses an argument that no file holds and no signature shows, where a similar one is there."""
-    if not is_target(section) or override.type is not OverrideType.CHANGE:
+    if not is_target(section):
         return
     target = absolute_target(section["_target_"], source.trial)
     signature = known_signature(target, source.name)
@@ -129,7 +126,7 @@ def _refuse_similar(
     if similar:
         raise LabError(
             f"{source.name}: no file gives {target} an argument {key!r}; did you mean: {similar[0]}. "
-            f"To add it: +{override.input_line}"
+            f"To add it: +{typed}"
         )
 
 

@@ -13,7 +13,7 @@ from ..errors import LabError
 from ..machine.own_output import refuse_to_overwrite
 from ..project import Project, config_home
 from .compose import compose
-from .hydra_errors import group_names
+from .hydra_answers import group_names
 from .hydra_loader import project_loader
 from .schema import all_settings
 from .trial_names import PAGE, gone_trials, trial_names, variant_names

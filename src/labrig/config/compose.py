@@ -22,8 +22,7 @@ from ..project import Project, resolve_paths
 from .check import SettingsSource
 from .check_target import absolute_target, check_model, is_a, is_target, known_signature
 from .check_typed import check_all_typed, check_files
-from .defaults_list import config_files, origin_of_keys, tree_lines
-from .hydra_errors import hydra_errors
+from .hydra_answers import config_files, hydra_errors, origin_of_keys, tree_lines
 from .hydra_loader import PRIMARY, project_loader, read_config, register_trial
 from .overrides import SOURCE, parse_overrides, typed_value
 from .program import refuse_without_effect

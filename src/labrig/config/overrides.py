@@ -18,8 +18,6 @@ from ..errors import SYNONYMS, LabError, nearest
 from ..project import CONF, read_yaml, say_once, this_project
 from .renamed import with_new_setting
 
-# What was probably meant by a typed word that is neither a setting nor an option.
-
 
 def advice_for_word(word: str) -> str:
     """The end of a message about a word that is no setting."""

@@ -59,10 +59,9 @@ def with_changes(
     for override in parse_overrides(overrides):
         key = override.key_or_group
         value = plain_value(override.value())
-        if is_trainer_argument(key) and key.startswith(may_change):
+        is_of_trainer = is_trainer_argument(key) and key.startswith(may_change)
+        if is_of_trainer:
             check_trainer_argument(key, value, SOURCE)
-            if key in all_settings():
-                check_value(key, value, None, SOURCE, all_settings())
         elif key == "data" and "data." in may_change:
             raise LabError(
                 f"data={value} cannot be set here: the run has its data already. Another file of "
@@ -70,8 +69,9 @@ def with_changes(
             )
         elif key not in allowed_keys:
             raise LabError(f"{key} cannot be set here{nearest(key, allowed_keys)}. {advice}")
-        else:
-            check_value(key, value, OmegaConf.select(config, key), SOURCE, all_settings())
+        # Lightning may take a value of another type.
+        before = None if is_of_trainer else OmegaConf.select(config, key)
+        check_value(key, value, before, SOURCE, all_settings())
         OmegaConf.update(changed, key, value)
     return changed
 

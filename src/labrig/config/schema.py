@@ -1,6 +1,12 @@
 """Every setting of the library: conf/lab.yaml from top to bottom, and the groups that come with it.
 
 A section names the class that says its keys, which lies in the folder of the code that reads them.
+
+Hydra composes the YAML made of these classes, and not the classes as structured configs (OmegaConf 2.3), since
+those change what was typed: trainer.limit_train_batches=1, one batch, becomes 1.0, all of them; 3 becomes "3".
+They take no Literal, no `bool | Literal["auto"]`, no `str | list[str]`, and no key called `global`. They refuse
+a project's own keys at the root and further arguments of the Trainer, or, as dicts, accept misspelt ones; and
+a refusal knows neither the unit, nor the least number, nor the nearest name.
 """
 
 from __future__ import annotations
@@ -13,6 +19,7 @@ from ..errors import LabError
 from .setting import (
     TYPE_NAMES,
     KnownSetting,
+    fits,
     kinds_in,
     load,
     section,
@@ -204,8 +211,15 @@ def check_value(
         check_type(name, value, default, source)
 
 
-# Types of defaults; Hydra reads a date as a text.
-CHECKED = (bool, int, float, str, list, dict)
+# The type of a setting by that of its default; Hydra reads a date as a text.
+TYPES: dict[type, Any] = {
+    bool: bool,
+    int: int,
+    float: float,
+    str: str | None,
+    list: list[Any] | None,
+    dict: dict[str, Any] | None,
+}
 
 
 def check_type(name: str, value: Any, default: Any, source: str) -> None:
@@ -215,26 +229,12 @@ def check_type(name: str, value: Any, default: Any, source: str) -> None:
         name: the dotted key, for the message.
         source: the file that holds the value, or "command line", for the message.
     """
-    if default is None or default in ("auto", "???") or type(default) not in CHECKED:
+    if type(default) not in TYPES or default in ("auto", "???"):
         return
-    if _is_interpolation(default) or _is_interpolation(value):
+    if any(isinstance(each, str) and "${" in each for each in (default, value)):
         return
-    if not _fits(value, default):
+    if not fits(value, TYPES[type(default)]):
         expected = TYPE_NAMES[type(default)]
         raise LabError(
             f"{source}: {name} must be {expected} (like {default!r}), but it is {value!r}."
         )
-
-
-def _fits(value: Any, default: Any) -> bool:
-    if value is None:
-        return isinstance(default, str | list | dict)
-    if isinstance(default, bool) or isinstance(value, bool):
-        return isinstance(default, bool) and isinstance(value, bool)
-    if isinstance(default, float):
-        return isinstance(value, int | float)
-    return isinstance(value, type(default))
-
-
-def _is_interpolation(value: Any) -> bool:
-    return isinstance(value, str) and "${" in value
