@@ -5,7 +5,7 @@ import time
 from pathlib import Path
 
 import numpy as np
-from labrig.hdf5.pack.findings import Findings
+from labrig.hdf5.pack.collect import Findings
 from labrig.hdf5.pack.split import Splitter
 from labrig.hdf5.pack.writer import write_fields
 

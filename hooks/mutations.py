@@ -65,7 +65,7 @@ MUTATIONS = [
     Mutation(
         59,
         "every disk is as fast",
-        "src/labrig/hdf5/read/disks.py",
+        "src/labrig/hdf5/read/stage.py",
         "return n_bytes / 1e6 / spent_s",
         "return 1.0",
         "tests/hdf5/test_hdf5_commands.py::test_a_disk_is_as_fast_as_it_was_read",
@@ -153,7 +153,7 @@ MUTATIONS = [
     Mutation(
         135,
         "the suggested learning rate is always 0.1",
-        "src/labrig/bench/learning_rate.py",
+        "src/labrig/bench/measure.py",
         "return rates[best]",
         "return 0.1",
         "tests/bench/test_learning_rate.py::test_the_rate_is_where_the_loss_falls_fastest",

@@ -145,7 +145,7 @@ def test_a_closed_directory_of_somebody_else_is_one_line():
 def made_by_nobody(place):
     """What is said when another user makes a directory."""
     program = (
-        "import os, pathlib\nfrom labrig.machine.disk_errors import explain_disk_error\n"
+        "import os, pathlib\nfrom labrig.machine.disk import explain_disk_error\n"
         f"os.seteuid(65534)\nplace = pathlib.Path({str(place)!r})\n"
         "try:\n    place.mkdir(parents=True)\nexcept OSError as error:\n    print(explain_disk_error(error))"
     )

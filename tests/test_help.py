@@ -7,8 +7,8 @@ import sys
 
 import pytest
 from labrig import cli
-from labrig.examples import EXAMPLES
-from labrig.machine.terminal import lacks_letters, shows_colours
+from labrig.commands import EXAMPLES
+from labrig.machine.text_formats import lacks_letters, shows_colours
 from projects import PROJECT
 
 COMMANDS = {command.words: command for command in cli.list_commands()}

@@ -19,9 +19,7 @@ OPTIONAL = {
     "bench": ["bench"],
     "images": ["cluster/image"],
     "schedulers": [f"cluster/schedulers/{name}.py" for name in ("pbs", "lsf", "pjm", "gridengine")],
-    "packers": [
-        f"hdf5/pack/{name}.py" for name in ("audio", "pairs", "pair_files", "tables", "texts")
-    ],
+    "packers": [f"hdf5/pack/{name}.py" for name in ("audio", "pairs", "tables", "texts")],
     "loggers": ["training/loggers"],
     "notify": ["training/notify"],
 }

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from .hdf5.read.datamodule import H5DataModule
     from .hdf5.read.dataset import H5Dataset
     from .project import Project
-    from .record.list.notebook import runs
+    from .record.list.columns import runs
     from .training.parts.schedule import scheduled
     from .training.trained.load import load
 
@@ -45,7 +45,7 @@ MODULES = {
     "load": ".training.trained.load",
     "logs": ".cluster.watch.logs",
     "queue": ".cluster.watch.queue",
-    "runs": ".record.list.notebook",
+    "runs": ".record.list.columns",
     "scheduled": ".training.parts.schedule",
     "submit": ".cluster.submit.submit",
 }

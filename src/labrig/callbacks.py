@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 from .providers import provided
-from .training.parts.around_step import Overfit
+from .training.parts.accumulation import Overfit
 from .training.parts.schedule import LearningRates
 from .training.pictures.pictures import Pictures
 

@@ -12,7 +12,7 @@ from . import env
 from .commands import Command, added_commands, list_commands
 from .errors import LabError, nearest
 from .failure import debugging, describe, explain_missing_package, is_interruption, place_of
-from .machine.terminal import STAND_IN, lacks_letters, printable_lines
+from .machine.text_formats import STAND_IN, lacks_letters, printable_lines
 from .project import LIBRARY, this_project
 from .version import __version__
 
@@ -113,7 +113,7 @@ def explain(error: Exception) -> str | None:
             "you have: ps -u $(id -un) --no-headers | wc -l"
         )
     if isinstance(error, OSError):
-        from .machine.disk_errors import explain_disk_error  # rarely needed
+        from .machine.disk import explain_disk_error  # rarely needed
 
         return explain_disk_error(error)
     return None

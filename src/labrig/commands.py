@@ -1,4 +1,4 @@
-"""The commands of `lab`: every folder of the library lists its own in its __init__.py.
+"""The commands of `lab`: every folder of the library lists its own in its __init__.py; an example of each.
 
 Plug-ins list theirs in the module of an entry point (plugins.py), and a project in
 src/<package>/commands.py. The file of a command is imported when the command is called.
@@ -16,7 +16,6 @@ from typing import Any
 
 from . import env
 from .errors import LabError
-from .examples import EXAMPLES
 from .plugins import load_plugin, origin_of, plugins, say_broken
 from .project import (
     PYPROJECT,
@@ -165,3 +164,73 @@ def commands_in(listed: Sequence[Sequence[Any]], package: str, origin: str = "")
         file, function = place.split(":")
         commands.append(Command(words, summary, f"{package}.{file}", function, origin))
     return commands
+
+
+EXAMPLES = {
+    "adopt": "lab adopt ../lightning-hydra-template --as mnist",
+    "bench": "lab bench trial=baseline --sweep batch=8..1024",
+    "cancel": "lab cancel @last",
+    "check": "lab check trial=baseline model.width=64",
+    "completion": "lab completion bash",
+    "config": "lab config trial=baseline --origin",
+    "data append": "lab data append digits raw/more",
+    "data bench": "lab data bench digits",
+    "data info": "lab data info digits",
+    "data list": "lab data list /group/data",
+    "data pack": "lab data pack pets raw/pets --as images --size 64 64",
+    "data pull": "lab data pull digits",
+    "data push": "lab data push digits /group/data",
+    "data recover": "lab data recover @last",
+    "data stage": "lab data stage digits --to shm",
+    "data verify": "lab data verify digits",
+    "docs": "lab docs first-day",
+    "doctor": "lab doctor --nodes job.nodes=2",
+    "eval": "lab eval @best:val/loss --checkpoint best",
+    "hooks": "lab hooks --skip=imports",
+    "image build": "lab image build site=slurm site.python=packed",
+    "logs": "lab logs @last -f",
+    "predict": "lab predict @last split=val",
+    "prefetch": "lab prefetch trial=baseline init_from=hf:ORG/MODEL",
+    "queue": "lab queue --watch",
+    "report": "lab report trial=baseline since=30d -o page.html",
+    "resume": "lab resume @last trainer.max_epochs=40",
+    "runs archive": "lab runs archive tag=paper -o paper.zip",
+    "runs code": "lab runs code @last /tmp/code",
+    "runs compare": "lab runs compare @last:wide @best:val/acc --metric acc",
+    "runs cost": "lab runs cost",
+    "runs diff": "lab runs diff @last @best:val/loss",
+    "runs export-model": "lab runs export-model @best:val/loss release --onnx",
+    "runs export": "lab runs export tag=paper -o results.tex",
+    "runs list": "lab runs list status=finished 'val/loss<0.3' since=7d --sort val/acc",
+    "runs note": 'lab runs note @last "the learning rate was too high"',
+    "runs plot": "lab runs plot trial=wide,deep --metric val/loss -o loss.pdf",
+    "runs prune": "lab runs prune status=failed --yes",
+    "runs pull": "lab runs pull @last --checkpoints",
+    "runs reproduce": "lab runs reproduce @last --check",
+    "runs show": "lab runs show @last",
+    "runs table": "lab runs table --by optimizer.lr trial=baseline --latex",
+    "runs tag": "lab runs tag @best:val/loss paper",
+    "runs verify": "lab runs verify @last",
+    "setup": "lab setup",
+    "shell": "lab shell job.gpus=1 job.time=00:30:00",
+    "site init": "lab site init ourcluster",
+    "site show": "lab site show slurm",
+    "site verify": "lab site verify site=slurm",
+    "snapshot": "lab snapshot --json",
+    "submit": "lab submit trial=baseline seed=0,1,2 site=slurm --dry-run",
+    "support": "lab support @last >ticket.txt",
+    "sweep": "lab sweep trial=baseline 'optimizer.lr=tag(log,interval(1e-4,1e-1))'",
+    "sweep show": "lab sweep show --plot",
+    "sync": "lab sync",
+    "top": "lab top",
+    "train": 'lab train trial=baseline optimizer.lr=3e-4 --why "a smaller step"',
+    "trials diff": "lab trials diff wide baseline",
+    "trials drop": 'lab trials drop wide --why "no better, and twice as slow"',
+    "trials new": 'lab trials new wide --from baseline -m "Does twice the width help?"',
+    "trials rename": "lab trials rename wide wider",
+    "trials restore": "lab trials restore wide",
+    "trials result": "lab trials result wide",
+    "trials tree": "lab trials tree --metric val/acc",
+    "update-branch": "lab update-branch",
+    "vendor": "lab vendor --all",
+}

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:  # for editors, and for the check of a _target_, which reads this file only
     from .hdf5.file.checksum import fingerprint, verify_file
     from .hdf5.file.errors import DataFileError
-    from .hdf5.file.folder_fingerprint import FolderFingerprint, fingerprint_folder
+    from .hdf5.file.hashes import FolderFingerprint, fingerprint_folder
     from .hdf5.file.layout import read_layout
     from .hdf5.file.parallel import map_in_order
     from .hdf5.file.tokens import Tokenizer
@@ -18,6 +18,7 @@ if TYPE_CHECKING:  # for editors, and for the check of a _target_, which reads t
     from .hdf5.pack.own_samples import reading
     from .hdf5.pack.writer import write_data_file
     from .hdf5.read.augmentation import (
+        PairDataModule,
         center_crop,
         normalize,
         random_flip,
@@ -27,22 +28,21 @@ if TYPE_CHECKING:  # for editors, and for the check of a _target_, which reads t
     from .hdf5.read.dataset import H5Dataset, as_is
     from .hdf5.read.loader import Loader
     from .hdf5.read.order import Order
-    from .hdf5.read.pairs import PairDataModule
 
 MODULES = {
     "DataFileError": "file.errors",
-    "FolderFingerprint": "file.folder_fingerprint",
+    "FolderFingerprint": "file.hashes",
     "H5DataModule": "read.datamodule",
     "H5Dataset": "read.dataset",
     "Loader": "read.loader",
     "Order": "read.order",
-    "PairDataModule": "read.pairs",
+    "PairDataModule": "read.augmentation",
     "Tokenizer": "file.tokens",
     "as_is": "read.dataset",
     "center_crop": "read.augmentation",
     "fetch": "pack.fetch",
     "fingerprint": "file.checksum",
-    "fingerprint_folder": "file.folder_fingerprint",
+    "fingerprint_folder": "file.hashes",
     "map_in_order": "file.parallel",
     "normalize": "read.augmentation",
     "random_flip": "read.augmentation",

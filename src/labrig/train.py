@@ -9,7 +9,7 @@ from omegaconf import DictConfig
 from .providers import provided
 from .record.read.run import Run
 from .record.write.recording import Recording
-from .training.check.final_test import check_classes, run_final_test
+from .training.check import check_classes, run_final_test
 from .training.checkpoints.resume_point import last_checkpoint
 from .training.parts.accelerate import accelerate
 from .training.parts.build import build_data, build_task

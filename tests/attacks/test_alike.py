@@ -4,7 +4,7 @@ import json
 
 import pytest
 from labrig.record.files.metrics_file import MetricsLog
-from labrig.record.read.alike import alike
+from labrig.record.read.evaluations import alike
 from labrig.record.read.find import find_run
 from labrig.record.read.rows import read_rows
 from labrig.record.write.begin import begin_attempt

@@ -15,8 +15,7 @@ from labrig.data import DataFileError, H5Dataset, read_layout, verify_file
 from labrig.errors import Failed
 from labrig.hdf5.file.attributes import HASH
 from labrig.hdf5.file.checksum import sha256_of_arrays, sha256_of_hashes
-from labrig.hdf5.file.info import info_command
-from labrig.hdf5.file.verify import verify_command
+from labrig.hdf5.file.info import info_command, verify_command
 from labrig.hdf5.pack.collect import RaggedField
 from labrig.hdf5.pack.writer import write_fields
 from projects import project_in

@@ -12,7 +12,7 @@ from labrig.errors import Refused
 from labrig.project import CONF, Project, read_yaml
 from labrig.record.keep.annotate import note_named
 from labrig.record.keep.prune import Deletion
-from labrig.record.read.roots import record_root
+from labrig.record.read.run import record_root
 from labrig.record.write.begin import begin_attempt
 from labrig.record.write.claim import claim_attempt, in_use, is_claimed
 from labrig.record.write.create import create_run

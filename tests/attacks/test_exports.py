@@ -4,8 +4,13 @@ import csv
 import io
 
 import pytest
-from labrig.machine.cells import comment_text, markdown_cell, spreadsheet_cell
-from labrig.record.compare.formats import format_latex, format_markdown
+from labrig.machine.text_table import (
+    comment_text,
+    format_latex,
+    format_markdown,
+    markdown_cell,
+    spreadsheet_cell,
+)
 from record_package import call, make_project, train
 
 FORMULAS = [

@@ -10,8 +10,8 @@ import pytest
 from labrig.errors import Failed, LabError
 from labrig.project import Project
 from labrig.record.files.atomic import write_json
-from labrig.remote import ask, connection, hosts, pull, sent, submit_to_hosts
-from labrig.remote.answers import HostState, SubmitAnswer, read_answer
+from labrig.remote import connection, pull, sent, submit_to_hosts, watch
+from labrig.remote.sent import HostState, SubmitAnswer, read_answer
 from records import whole_record
 
 RUN = "20260112-000000-aaaa01"
@@ -83,7 +83,7 @@ def test_a_host_that_leaves_a_submission_out_changes_nothing(tmp_path, monkeypat
         host=SimpleNamespace(address="h"),
         answers=lambda _: [json.dumps({"queue": "", "submissions": {}})],
     )
-    asked = ask.Hosts(project)
+    asked = watch.Hosts(project)
     monkeypatch.setattr(asked, "connection", lambda _: answering)
     asked.ask_host("h", [mine])
     assert sent.all_sent(project) == [mine]
@@ -261,7 +261,7 @@ def test_a_value_of_hosts_yaml_is_no_option_and_no_command(monkeypatch, tmp_path
     path = "" if line.startswith("path") else "  path: $WORK/lab\n"
     (tmp_path / "lab/hosts.yaml").write_text(f"evil:\n{path}  {line}\n")
     with pytest.raises(LabError, match=r"hosts.yaml, evil: .*(expected|must be|is not)"):
-        hosts.host_of("evil")
+        connection.host_of("evil")
 
 
 def test_usual_values_of_hosts_yaml_are_taken(monkeypatch, tmp_path):
@@ -272,12 +272,12 @@ def test_usual_values_of_hosts_yaml_are_taken(monkeypatch, tmp_path):
         '  before: eval "$(conda shell.bash hook)" && module load x\n'
         "b:\n  path: ~/lab\n  ssh: ssh://me@[::1]:2222\n"
     )
-    assert hosts.host_of("a").address == "me@login.big.org"
-    assert hosts.host_of("b").path == "~/lab"
+    assert connection.host_of("a").address == "me@login.big.org"
+    assert connection.host_of("b").path == "~/lab"
 
 
 def test_ssh_takes_an_address_for_no_option(monkeypatch):
-    host = hosts.Host("-oProxyCommand=x", "/p")
+    host = connection.Host("-oProxyCommand=x", "/p")
     words = connection.Connection(host, ()).command("true")
     assert words[words.index("-oProxyCommand=x") - 1] == "--"
 

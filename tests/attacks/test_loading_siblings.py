@@ -7,7 +7,7 @@ import subprocess
 import zipfile
 
 import pytest
-from labrig.record.freeze.own_files import is_generated
+from labrig.record.freeze.loading import is_generated
 from record_of_imports import run_program, start_of
 from repositories import commit, git, write
 

@@ -6,10 +6,9 @@ import subprocess
 import sys
 
 import pytest
-from labrig.record.files.metric_columns import MetricColumns
-from labrig.record.files.metrics_file import count_rows, last_metrics, read_metrics
+from labrig.record.files.metrics_file import MetricColumns, count_rows, last_metrics, read_metrics
 from labrig.record.list.curves import MOST_DRAWN, metric_names, read_curve
-from labrig.report.curves import read_curves
+from labrig.report.figures import read_curves
 from projects import environment_of
 from record_package import make_project, train
 

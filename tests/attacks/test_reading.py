@@ -8,7 +8,7 @@ import pytest
 from labrig.errors import LabError
 from labrig.record.files.atomic import is_below, open_file, read_bytes
 from labrig.record.files.json_lines import lines_from_end, parts_of, raw_lines
-from labrig.report.pictures import find_pictures
+from labrig.report.figures import find_pictures
 from record_package import call, make_project, train
 
 PRIVATE = b"private bytes of the reader"

@@ -117,7 +117,7 @@ def test_a_part_that_is_a_link_is_not_written_through(shared, tmp_path):
 
 def test_a_stream_without_an_end_is_left(shared, monkeypatch, module):
     _, theirs, _ = shared
-    monkeypatch.setattr(module("hdf5.file.part"), "BLOCK_BYTES", 1000)
+    monkeypatch.setattr(module("hdf5.file.atomic_file"), "BLOCK_BYTES", 1000)
     monkeypatch.setattr(FolderStore, "open", lambda *_: open("/dev/zero", "rb"))  # noqa: SIM115
     assert kept_after_refusal(theirs, "is refused") == []
 

@@ -8,14 +8,12 @@ from labrig.record.files.atomic import read_advisory
 from labrig.record.files.metrics_file import MetricsLog
 from labrig.record.write.begin import begin_attempt
 from labrig.record.write.create import create_run
-from labrig.sweep import data as data_module
+from labrig.sweep import folder as data_module
 from labrig.sweep.begin import grid_of, plan_points, print_beginning
-from labrig.sweep.data import hash_of_data, refuse_other_data
-from labrig.sweep.folder import make_sweep
-from labrig.sweep.points import RUN, Points
-from labrig.sweep.progress import best_trials
+from labrig.sweep.definition import parse_setting
+from labrig.sweep.folder import hash_of_data, make_sweep, refuse_other_data
+from labrig.sweep.points import RUN, Points, best_trials
 from labrig.sweep.show import format_sweep
-from labrig.sweep.space import parse_setting
 from optuna.trial import create_trial
 from record_package import make_project
 from search import NO_CODE, make_search

@@ -7,7 +7,6 @@ from types import SimpleNamespace
 import pytest
 import torch
 from labrig.bench import chronometer
-from labrig.bench.bench_file import bench_path, read_bench
 from labrig.bench.forecast import (
     forecast_training,
     format_forecast,
@@ -21,7 +20,9 @@ from labrig.bench.result import (
     MemoryBytes,
     Spread,
     StageTimes,
+    bench_path,
     peak_tflops,
+    read_bench,
 )
 from labrig.errors import LabError
 from omegaconf import OmegaConf

@@ -3,8 +3,7 @@
 import math
 
 import pytest
-from labrig.bench.learning_rate import steepest
-from labrig.bench.measure import uneven_layers
+from labrig.bench.measure import steepest, uneven_layers
 from torch import nn
 
 RATES = [10 ** (-6 + 6 * i / 99) for i in range(100)]

@@ -12,16 +12,16 @@ from types import SimpleNamespace
 import pytest
 from job_scripts import ANN, job_settings
 from labrig.cluster.schedulers import all_schedulers
-from labrig.cluster.schedulers.job_state import NODE_FAILED, OUT_OF_MEMORY, OUT_OF_TIME
+from labrig.cluster.schedulers.job import NODE_FAILED, OUT_OF_MEMORY, OUT_OF_TIME
 from labrig.cluster.sections import RetrySettings
 from labrig.cluster.submit import after as typed
 from labrig.cluster.submit import send
 from labrig.cluster.submit.after import after_of_words, split_after
 from labrig.cluster.submit.arrays import arrays_of
 from labrig.cluster.submit.plan import check_retry
-from labrig.cluster.watch import retry
-from labrig.cluster.watch.job_end import Remedy, remedy_for
-from labrig.cluster.watch.retry import StoppedRun, longest_s, more_of, send_again
+from labrig.cluster.watch import waiting_here
+from labrig.cluster.watch.job_states import Remedy, remedy_for
+from labrig.cluster.watch.waiting_here import StoppedRun, longest_s, more_of, send_again
 from labrig.errors import LabError, Refused
 from labrig.record.read.run import Run
 from labrig.record.write.claim import claim_attempt
@@ -239,9 +239,9 @@ def test_what_a_job_lacked_is_known_by_how_it_ended(words, remedy):
 
 def retried(**job):
     facts = {"scheduler": "slurm", "site": "slurm", "id": "7", "nodes": 1, "queue": ""}
-    retry = {"times": 2, "mem": 1.5, "time": 2, "exclude_node": True}
+    again = {"times": 2, "mem": 1.5, "time": 2, "exclude_node": True}
     return SimpleNamespace(
-        id=CHILD, record={"job": facts | {"retry": retry, "memory_MB": 1001, "time_s": 600} | job}
+        id=CHILD, record={"job": facts | {"retry": again, "memory_MB": 1001, "time_s": 600} | job}
     )
 
 
@@ -261,7 +261,7 @@ def test_it_gets_what_it_lacked(project, remedy, job, settings):
 
 
 def test_a_queue_gives_no_more_than_its_limit(project, monkeypatch):
-    monkeypatch.setattr(retry, "longest_s", lambda *_: 900.0)
+    monkeypatch.setattr(waiting_here, "longest_s", lambda *_: 900.0)
     assert more_of(ANN, retried(), Remedy("time")) == ["job.time=900"]
     with pytest.raises(LabError, match=r"its queue gpu gives at most 00:15:00.*job.queue=NAME"):
         more_of(ANN, retried(time_s=900, queue="gpu"), Remedy("time"))
@@ -288,7 +288,7 @@ def test_without_job_mem_nobody_knows_what_is_more():
 def test_each_job_is_sent_again_as_often_as_it_may(tmp_path, monkeypatch, job, n_sent):
     run = make_run(tmp_path, CHILD, **{"id": "7", "retry": {"times": 2}} | job)
     sent = []
-    monkeypatch.setattr(retry, "send_with", lambda *of: sent.append(of) or 1)
+    monkeypatch.setattr(waiting_here, "send_with", lambda *of: sent.append(of) or 1)
     stopped = StoppedRun(run.dir, run.record, OUT_OF_MEMORY)
     assert send_again(None, [stopped]) == n_sent == len(sent)
 

@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 from labrig.cluster.doctor import checks as doctor_balance
-from labrig.cluster.sites import balance
-from labrig.cluster.sites.balance import balance_lines
-from labrig.cluster.sites.site import Site, check_profile
+from labrig.cluster.sites import site
+from labrig.cluster.sites.site import Site, balance_lines, check_profile
 from projects import project_in
 from recorded_answers import lab  # noqa: F401  the fixture
 
@@ -34,7 +33,7 @@ def test_the_lines_that_match_are_shown():
     assert lines_of(printing(ANSWER)) == [line for line in ANSWER.splitlines() if line]
     assert lines_of(printing(ANSWER), "GPU") == ["GPU hours: 120 of 1000"]
     assert lines_of(printing(ANSWER), r"(\d+) of (\d+)") == ["120 1000", "3 10"]
-    assert len(lines_of(printing("line\\n" * 50))) == balance.MAX_LINES
+    assert len(lines_of(printing("line\\n" * 50))) == site.MAX_LINES
     assert lines_of(printing("\\033[2J left")) == ["\\x1b[2J left"]
 
 
@@ -55,7 +54,7 @@ def test_a_command_that_fails_costs_one_line(command, pattern, reason):
 
 
 def test_a_command_that_hangs_is_left_alone_after_a_while(monkeypatch):
-    monkeypatch.setattr(balance, "PATIENCE_S", 0.3)
+    monkeypatch.setattr(site, "PATIENCE_S", 0.3)
     began_s = time.monotonic()
     (line,) = lines_of("sh -c 'sleep 3 & sleep 3'")
     assert "did not answer" in line

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 from labrig.cluster.job.command_attempt import gpu_seconds
-from labrig.cluster.schedulers.request import JobRequest
+from labrig.cluster.schedulers.job import JobRequest
 from labrig.cluster.submit import budget
 from labrig.cluster.submit.budget import check_budget
 from labrig.errors import Refused

@@ -13,8 +13,14 @@ import pytest
 import yaml
 from labrig.cluster.doctor import node_check
 from labrig.cluster.doctor.checks import speed_findings
-from labrig.cluster.doctor.node_check import DeviceSpeed, device_speed, multiply_check
-from labrig.cluster.doctor.node_report import NodeReport, bad_nodes, format_reports
+from labrig.cluster.doctor.node_check import (
+    DeviceSpeed,
+    NodeReport,
+    bad_nodes,
+    device_speed,
+    format_reports,
+    multiply_check,
+)
 from labrig.cluster.job.gpu_guard import stop_idle_job, visible_gpus
 from labrig.machine.gpu import Gpu
 from projects import HELPERS, call, copy_library

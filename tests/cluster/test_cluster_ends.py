@@ -7,8 +7,7 @@ import time
 
 import pytest
 from labrig.cluster.watch import queue as stopped
-from labrig.cluster.watch.job_end import how_job_ended, words_of_scheduler
-from labrig.cluster.watch.job_states import JobStates
+from labrig.cluster.watch.job_states import JobStates, how_job_ended, words_of_scheduler
 from labrig.project import Project
 from labrig.record.files.process import user
 from records import whole_record

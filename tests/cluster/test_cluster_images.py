@@ -14,7 +14,7 @@ import pytest
 from labrig.cluster.image import packed as image
 from labrig.cluster.image.build import apptainer_definition, pyxis_command
 from labrig.cluster.image.packed import Image
-from labrig.cluster.job.python import outermost
+from labrig.cluster.job.environment import outermost
 from labrig.cluster.sites.site import load_site
 from labrig.project import Project
 from projects import SOURCE

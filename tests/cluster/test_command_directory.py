@@ -13,8 +13,8 @@ import pytest
 from labrig import env
 from labrig.cluster.job import command_attempt
 from labrig.cluster.job.command_attempt import HASHED_BYTES
+from labrig.cluster.submit.arrays import find_files
 from labrig.cluster.submit.check_frozen import name_unseen_words
-from labrig.cluster.submit.over_files import find_files
 from labrig.errors import Failed
 from labrig.project import Project
 from labrig.record.freeze.frozen import unpack_code

@@ -24,9 +24,8 @@ from labrig.cluster.schedulers.gpu_lease import (
     place_in_line,
     read_lease,
 )
-from labrig.cluster.schedulers.job_array import link_array_logs
+from labrig.cluster.schedulers.job import JobRequest, link_array_logs
 from labrig.cluster.schedulers.local import Local
-from labrig.cluster.schedulers.request import JobRequest
 from labrig.cluster.watch import top as top_command
 from labrig.cluster.watch import top as top_in_job
 from labrig.errors import LabError, Refused

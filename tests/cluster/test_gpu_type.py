@@ -5,7 +5,7 @@ import re
 
 import pytest
 from job_scripts import ANN, job_request, job_settings, request_of
-from labrig.cluster.sites.cores import cores_of_partition
+from labrig.cluster.sites.choices import cores_of_partition
 from labrig.cluster.sites.rules import build_request
 from labrig.cluster.sites.site import load_site
 from labrig.errors import LabError

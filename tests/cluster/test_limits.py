@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 from job_scripts import ANN, request_of
 from labrig.cluster.schedulers import scheduler_of
-from labrig.cluster.schedulers.request import Limit
+from labrig.cluster.schedulers.job import Limit
 from labrig.cluster.sections import RetrySettings
 from labrig.cluster.sites.site import load_site
 from labrig.cluster.submit import send

@@ -3,7 +3,7 @@
 import pytest
 from job_scripts import ANN, request_of
 from labrig.cluster.doctor.command import advise
-from labrig.cluster.doctor.node_report import NodeReport
+from labrig.cluster.doctor.node_check import NodeReport
 from labrig.cluster.sites.site import load_site
 from labrig.project import read_yaml
 

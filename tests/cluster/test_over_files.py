@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from labrig.cluster.submit.over_files import OverFiles, check_words, files_to_submit, find_files
+from labrig.cluster.submit.arrays import OverFiles, check_words, files_to_submit, find_files
 from labrig.errors import LabError
 from labrig.record.files.manifest import listed_files
 from labrig.record.read.each import Inputs, done_files

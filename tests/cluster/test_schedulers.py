@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 from labrig import env
 from labrig.cluster.schedulers import all_schedulers, scheduler, scheduler_names, scheduler_of
-from labrig.cluster.schedulers.job_state import JobState
-from labrig.cluster.schedulers.job_variables import clean_environment
-from labrig.cluster.schedulers.request import JobRequest
+from labrig.cluster.schedulers.command import clean_environment
+from labrig.cluster.schedulers.job import JobRequest, JobState
 from labrig.cluster.sites.rules import OPTIONAL
 from labrig.cluster.submit.script import library_template
 from labrig.config.overrides import sweep_points

@@ -12,7 +12,7 @@ import pytest
 from labrig.cluster.job import rank
 from labrig.cluster.schedulers import all_schedulers, scheduler, scheduler_of
 from labrig.cluster.schedulers.command import Unanswered
-from labrig.cluster.schedulers.request import JobRequest
+from labrig.cluster.schedulers.job import JobRequest
 from labrig.cluster.sites.site import Site
 from labrig.cluster.submit import existing_runs, send
 from labrig.cluster.submit.plan import Plan

@@ -15,10 +15,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from labrig import env
-from labrig.cluster.job.used import NodeUse
+from labrig.cluster.job import used
+from labrig.cluster.job.used import (
+    NodeUse,
+    cgroup_cpu_s,
+    cgroup_peak_bytes,
+    processes_with,
+    use_of_job,
+)
 from labrig.cluster.schedulers.site_draft import parse_megabytes, parse_seconds
-from labrig.machine import job_use, memory
-from labrig.machine.job_use import cgroup_cpu_s, cgroup_peak_bytes, processes_with, use_of_job
+from labrig.machine import resources
 from labrig.record.read.attempt_files import AttemptFiles
 from labrig.record.read.used import format_used, settings_that_would_do
 from recorded_answers import lab, make_run  # noqa: F401
@@ -37,9 +43,9 @@ def cgroups(tmp_path, monkeypatch):
     """cgroups(text, {file: content}): what /proc/self/cgroup says, and the files below /sys/fs/cgroup."""
 
     def cgroups(own, files):
-        monkeypatch.setattr(memory, "CGROUPS", tmp_path)
+        monkeypatch.setattr(resources, "CGROUPS", tmp_path)
         monkeypatch.setattr(
-            memory, "read_or_empty", lambda path: own if path == "/proc/self/cgroup" else ""
+            resources, "read_or_empty", lambda path: own if path == "/proc/self/cgroup" else ""
         )
         for name, content in files.items():
             path = tmp_path / name
@@ -60,7 +66,7 @@ def test_the_cgroup_of_the_whole_job_counts(cgroups):
             f"{job}/step_0/cpu.stat": "usage_usec 1\n",
         },
     )
-    assert use_of_job("12", "A=b") == job_use.JobUse(2.5, 5_000_000)
+    assert use_of_job("12", "A=b") == used.JobUse(2.5, 5_000_000)
     assert use_of_job("12_3", "A=b").cpu_s == 2.5, "of an array"
 
 
@@ -72,7 +78,7 @@ def test_the_cgroups_of_version_1_count_too(cgroups):
             "cpuacct/slurm/uid_12/job_12/cpuacct.usage": "1500000000\n",
         },
     )
-    assert use_of_job("12", "A=b") == job_use.JobUse(1.5, 7000)
+    assert use_of_job("12", "A=b") == used.JobUse(1.5, 7000)
 
 
 @pytest.mark.parametrize("name", ["12.server", "12[3].pbs1", "job.12.3.4", "12.1"])
@@ -152,7 +158,7 @@ def would_do(run_dir, status="finished", n_attempts=1, write=None):
 
 def test_a_later_look_never_lowers_the_most(node_use, monkeypatch):
     node = node_use({})
-    uses = iter([job_use.JobUse(50.0, 9000), job_use.JobUse(10.0, 100)])
+    uses = iter([used.JobUse(50.0, 9000), used.JobUse(10.0, 100)])
     monkeypatch.setattr("labrig.cluster.job.used.use_of_job", lambda *_: next(uses))
     node.look()
     node.seconds_before += 60

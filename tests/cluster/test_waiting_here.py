@@ -11,7 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 from labrig.cluster.schedulers import all_schedulers
-from labrig.cluster.schedulers.request import Limit
+from labrig.cluster.schedulers.job import Limit
 from labrig.cluster.submit import send
 from labrig.cluster.submit.arrays import JobArray, with_waiting
 from labrig.cluster.watch import cancel, queue, unanswered, waiting_here

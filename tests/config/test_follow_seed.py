@@ -4,7 +4,7 @@ import pytest
 from labrig.config.compose import compose
 from labrig.data import H5DataModule
 from labrig.project import Project
-from labrig.training.check.command import check_and_print, describe_seed_of_data
+from labrig.training.check import check_and_print, describe_seed_of_data
 from projects import work_on
 from trial_runs import replace_in
 

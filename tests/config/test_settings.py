@@ -21,9 +21,9 @@ from in_process import (
     learn,
 )
 from labrig.errors import LabError
-from labrig.machine.cpu import cores
+from labrig.machine.resources import cores
 from labrig.project import Project
-from labrig.training.check.command import check
+from labrig.training.check import check
 from labrig.training.parts.accelerate import accelerate, matching_modules
 from labrig.training.parts.build import build_task
 from labrig.training.parts.settings import (

@@ -5,8 +5,8 @@ from functools import cache
 
 import pytest
 from labrig import cli
+from labrig.commands import EXAMPLES
 from labrig.config.compose import compose
-from labrig.examples import EXAMPLES
 from labrig.project import Project
 from page_commands import commands_of, words_of
 from projects import PROJECT, ROOT

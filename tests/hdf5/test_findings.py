@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from labrig.data import write_data_file
-from labrig.hdf5.pack import findings
+from labrig.hdf5.pack import collect
 
 pytest_plugins = "hdf5_packing"
 
@@ -95,7 +95,7 @@ def test_exactly_the_equal_samples_are_counted(tmp_path_factory, data, kind, n, 
     output = io.StringIO()
     with pytest.MonkeyPatch.context() as patch, redirect_stderr(output):
         if data.draw(st.booleans()):
-            patch.setattr(findings, "_weights", lambda n: np.zeros(n, np.uint64))
+            patch.setattr(collect, "_weights", lambda n: np.zeros(n, np.uint64))
         field = samples if ragged else np.stack(samples)
         write_data_file(path, {"y": np.arange(n), "x": field, "b": np.arange(n) % 2}, splits)
     contents = [sample.tobytes() for sample in samples]

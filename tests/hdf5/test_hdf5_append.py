@@ -14,9 +14,8 @@ from labrig.data import DataFileError, H5DataModule, read_layout, write_data_fil
 from labrig.errors import Failed, LabError
 from labrig.hdf5.file.checksum import fingerprint, sha256_of_hashes
 from labrig.hdf5.file.find import data_files_in, data_files_of, read_data_section
-from labrig.hdf5.file.info import info_command
+from labrig.hdf5.file.info import info_command, verify_command
 from labrig.hdf5.file.joined import read_data_set, read_layouts
-from labrig.hdf5.file.verify import verify_command
 from labrig.hdf5.pack import append as module
 from labrig.hdf5.pack.append import append_command
 from labrig.hdf5.pack.command import pack_command

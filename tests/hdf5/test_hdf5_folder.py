@@ -4,7 +4,7 @@ import os
 
 import pytest
 from labrig.data import DataFileError, fingerprint_folder
-from labrig.hdf5.file import folder_fingerprint, verify
+from labrig.hdf5.file import hashes, info
 from projects import project_in
 
 
@@ -53,7 +53,7 @@ def test_the_hash_is_the_same_anywhere_and_read_once(folder, tmp_path, monkeypat
     os.remove(folder / "up")
     moved = folder.rename(tmp_path / "moved")
     assert fingerprint_folder(moved)["sha256"] == before["sha256"]
-    monkeypatch.setattr(folder_fingerprint, "_hash_contents", None)
+    monkeypatch.setattr(hashes, "_hash_contents", None)
     assert fingerprint_folder(moved)["sha256"] == before["sha256"]
 
 
@@ -70,7 +70,7 @@ def test_what_is_no_folder_of_files_is_refused_in_words(folder, tmp_path):
 
 def test_verify_prints_the_hash_of_a_folder(folder, tmp_path, capsys):
     project = project_in(tmp_path)
-    verify.verify_command(project, [str(folder), "--json"])
+    info.verify_command(project, [str(folder), "--json"])
     assert fingerprint_folder(folder)["sha256"] in capsys.readouterr().out
-    verify.verify_command(project, [str(folder)])
+    info.verify_command(project, [str(folder)])
     assert "3 files" in capsys.readouterr().out

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from labrig.data import H5DataModule, read_layout, write_data_file
 from labrig.errors import LabError
-from labrig.hdf5.read.folds import rows_of_fold
+from labrig.hdf5.read.order import rows_of_fold
 
 N_TEST = 5
 

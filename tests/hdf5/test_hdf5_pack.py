@@ -13,7 +13,7 @@ from hdf5_packing import all_rows, packing  # noqa: F401
 from hdf5_programs import start
 from labrig.data import DataFileError, H5Dataset, read_layout
 from labrig.errors import LabError
-from labrig.hdf5.pack import images as raw_images
+from labrig.hdf5.pack import folders as raw_images
 from PIL import Image
 
 

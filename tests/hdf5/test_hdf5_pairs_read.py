@@ -9,7 +9,7 @@ from hdf5_packing import packing  # noqa: F401
 from hdf5_pairs import H, W, pairs
 from labrig.data import PairDataModule
 from labrig.errors import LabError
-from labrig.hdf5.read.pairs import augment, class_numbers
+from labrig.hdf5.read.augmentation import augment, class_numbers
 from projects import call
 
 

@@ -10,7 +10,7 @@ import pytest
 from hdf5_packing import packing  # noqa: F401
 from labrig.data import DataFileError, H5DataModule, H5Dataset, read_layout, write_data_file
 from labrig.errors import LabError
-from labrig.hdf5.file import find, folder_fingerprint
+from labrig.hdf5.file import find, hashes
 from labrig.hdf5.file import layout as file_layout
 from labrig.hdf5.file.checksum import verify_layout
 from labrig.hdf5.file.find import find_data_file, read_data_config
@@ -200,15 +200,15 @@ def test_a_data_class_and_its_settings(tmp_path, monkeypatch):
 def test_a_folder_that_cannot_be_read(tmp_path, monkeypatch):
     (tmp_path / "a").write_text("1")
     versions = iter(["1", "2"])
-    monkeypatch.setattr(folder_fingerprint, "version_key", lambda _: next(versions))
+    monkeypatch.setattr(hashes, "version_key", lambda _: next(versions))
     with pytest.raises(
         DataFileError, match=r"changed while it was read. Start again when it rests"
     ):
-        folder_fingerprint.fingerprint_folder(tmp_path, cached=False)
+        hashes.fingerprint_folder(tmp_path, cached=False)
     with pytest.raises(
         DataFileError, match=r"b cannot be read: No such file.*look at its permissions"
     ):
-        folder_fingerprint._hash_contents(tmp_path, ["b"])
+        hashes._hash_contents(tmp_path, ["b"])
 
 
 def test_sources_that_do_not_fit(tmp_path, pack):

@@ -22,7 +22,7 @@ from labrig.hdf5.file.find import data_files_in, find_data_files
 from labrig.hdf5.file.joined import read_layouts
 from labrig.hdf5.read import datamodule
 from labrig.hdf5.read.field_readers import RaggedReader
-from labrig.record.reproduce.recorded_data import kept_path
+from labrig.record.reproduce.recorded_inputs import kept_path
 from test_hdf5_resume import samples, train_on_two, trained
 
 SIZES = (40, 7, 53)

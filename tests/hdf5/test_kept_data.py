@@ -13,7 +13,7 @@ from labrig.errors import LabError
 from labrig.hdf5.pack.recover import free_path, pack_command_of
 from labrig.project import Project
 from labrig.record.read.run import Run
-from labrig.record.reproduce.recorded_data import kept_path, runs_with_data
+from labrig.record.reproduce.recorded_inputs import kept_path, runs_with_data
 from labrig.training.parts.kept_data import with_kept_data, with_kept_override
 from omegaconf import OmegaConf
 from projects import work_on

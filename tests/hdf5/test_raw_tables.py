@@ -16,7 +16,7 @@ from hdf5_tables import LABEL, classes, csv, lines, packed, parquet
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from labrig.data import DataFileError
-from labrig.machine.cells import is_number_text
+from labrig.machine.text_table import is_number_text
 
 LETTERS = "abcdefghij"
 

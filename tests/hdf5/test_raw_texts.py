@@ -17,7 +17,7 @@ from labrig.hdf5.file.info import facts_of
 from labrig.hdf5.pack.append import append_command
 from labrig.hdf5.pack.command import pack_command
 from labrig.project import Project
-from labrig.training.check.final_test import check_classes
+from labrig.training.check import check_classes
 from omegaconf import OmegaConf
 from projects import project_in, work_on
 from tokenizers import Tokenizer as HubTokenizer

@@ -21,7 +21,7 @@ from labrig.data import fingerprint
 from labrig.hdf5.file.find import find_data_files
 from labrig.hdf5.file.joined import read_layouts
 from labrig.record.files.metrics_file import MetricsLog
-from labrig.record.read.stretches import note_beginning
+from labrig.record.read.run import note_beginning
 
 CODE = "first"
 STEPS_PER_EPOCH = 10

@@ -8,9 +8,9 @@ import os
 import signal
 import sys
 
-from labrig.hdf5.file import part
+from labrig.hdf5.file import atomic_file
 from labrig.project import Project
-from labrig.remote.stores import command, s3
+from labrig.remote.stores import command, store
 
 BLOCK_BYTES = 100_000
 PART_BYTES = 5 << 20  # the least that S3 takes
@@ -31,8 +31,8 @@ class DeadlyBar:
 
 def main():
     step, word, *words = sys.argv[1:]
-    part.BLOCK_BYTES = BLOCK_BYTES
-    s3.PART_BYTES = PART_BYTES
+    atomic_file.BLOCK_BYTES = BLOCK_BYTES
+    store.PART_BYTES = PART_BYTES
     bar = DeadlyBar(int(step))
     command.byte_progress = lambda *_: contextlib.nullcontext(bar)
     getattr(command, f"{word}_command")(Project.find(), words)

@@ -5,7 +5,7 @@ import os
 import pytest
 from commands import json_line
 from job_scripts import job_script
-from labrig.cluster.schedulers.job_variables import clean_environment, command_environment
+from labrig.cluster.schedulers.command import clean_environment, command_environment
 from labrig.machine import caches
 from projects import call
 

@@ -1,7 +1,7 @@
 """A message says 1 run and 2 runs."""
 
 import pytest
-from labrig.machine.counted import counted
+from labrig.machine.text_formats import counted
 
 
 @pytest.mark.parametrize(

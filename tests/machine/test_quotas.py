@@ -3,9 +3,9 @@
 import pytest
 from commands import write_command
 from labrig.cluster.doctor import checks as doctor_checks
-from labrig.cluster.doctor import disks as doctor_disks
-from labrig.cluster.doctor import disks as quota
-from labrig.cluster.doctor.disks import quota_finding, read_quotas
+from labrig.cluster.doctor import checks as doctor_disks
+from labrig.cluster.doctor import checks as quota
+from labrig.cluster.doctor.checks import quota_finding, read_quotas
 from labrig.project import Project
 
 QUOTA = """\

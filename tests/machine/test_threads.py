@@ -2,7 +2,7 @@
 
 import pytest
 from in_process import BASELINE, composed
-from labrig.machine import cpu
+from labrig.machine import resources
 from labrig.training.parts import settings
 
 
@@ -11,16 +11,16 @@ def machine(monkeypatch, tmp_path):
     """machine(idle=[share of each core], quota="max 100000") stands for this machine."""
 
     def machine(idle, quota="max 100000"):
-        monkeypatch.setattr(cpu, "own_cores", lambda: set(range(len(idle))))
+        monkeypatch.setattr(resources, "own_cores", lambda: set(range(len(idle))))
         for name in ("CPU_STAT", "CGROUP", "OWN_CGROUP"):
-            monkeypatch.setattr(cpu, name, tmp_path / name)
+            monkeypatch.setattr(resources, name, tmp_path / name)
         (tmp_path / "CGROUP/job").mkdir(parents=True)
         (tmp_path / "OWN_CGROUP").write_text("4:memory:/x\n0::/job\n")
         (tmp_path / "CGROUP/job/cpu.max").write_text(quota)
         stat = tmp_path / "CPU_STAT"
         stat.write_text(ticks([0] * len(idle), 0))
         passed = ticks([round(1000 * share) for share in idle], 1000)
-        monkeypatch.setattr(cpu.time, "sleep", lambda seconds: stat.write_text(passed))
+        monkeypatch.setattr(resources.time, "sleep", lambda seconds: stat.write_text(passed))
 
     return machine
 
@@ -42,12 +42,12 @@ def ticks(idle, total):
 )
 def test_others_keep_their_cores(machine, idle, n_threads):
     machine(idle)
-    assert cpu.unused_cores() == n_threads
+    assert resources.unused_cores() == n_threads
 
 
 def test_a_container_has_its_quota(machine):
     machine([1.0] * 8, quota="250000 100000")
-    assert (cpu.cores(), cpu.unused_cores()) == (2, 2)
+    assert (resources.cores(), resources.unused_cores()) == (2, 2)
 
 
 @pytest.mark.parametrize(("idle", "is_said"), [([1.0] * 4, False), ([1.0, 1.0, 0.0, 0.0], True)])
@@ -62,8 +62,8 @@ def test_fewer_threads_than_cores_are_said(machine, monkeypatch, capsys, home, i
 def test_without_a_measure_all_cores_are_used(machine, monkeypatch, tmp_path):
     machine([0.0, 0.0])
     (tmp_path / "CPU_STAT").unlink()
-    monkeypatch.setattr(cpu.time, "sleep", lambda seconds: None)
-    assert cpu.unused_cores() == 2
+    monkeypatch.setattr(resources.time, "sleep", lambda seconds: None)
+    assert resources.unused_cores() == 2
 
 
 def test_a_resumed_attempt_keeps_its_threads(home, machine, monkeypatch):

@@ -7,8 +7,7 @@ from labrig import env
 from labrig.errors import LabError
 from labrig.record.read.find import find_run
 from labrig.record.read.rows import read_rows
-from labrig.report.gather import read_sources
-from labrig.report.sources import RunsSource
+from labrig.report.gather import RunsSource, read_sources
 from labrig.trials.numbers import number_trials
 from record_package import call, make_project, train
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 from labrig.errors import LabError
-from labrig.record.read import size
+from labrig.record.read import used
 from labrig.record.read.rows import read_row
 from record_package import call, make_project, train
 
@@ -163,12 +163,12 @@ def test_what_an_ended_run_weighs_is_known_without_a_look_at_its_files(
     own = make_project(tmp_path / "project")
     run = train(own, metrics={"val/loss": 0.5})
     row = read_row(str(run.dir))
-    assert row["size_bytes"] == pytest.approx(size.size_of_run(run.dir), abs=20_000)
+    assert row["size_bytes"] == pytest.approx(used.size_of_run(run.dir), abs=20_000)
     (run.dir / "predictions").mkdir()
     (run.dir / "predictions/all.h5").write_bytes(b"p" * 5_000_000)
     looked = []
-    measure = size.bytes_below
-    monkeypatch.setattr(size, "bytes_below", lambda path: looked.append(path) or measure(path))
+    measure = used.bytes_below
+    monkeypatch.setattr(used, "bytes_below", lambda path: looked.append(path) or measure(path))
     call(own, "runs list", "--columns", "size")
-    assert size.format_bytes(row["size_bytes"] + 5_000_000) in capsys.readouterr().out
+    assert used.format_bytes(row["size_bytes"] + 5_000_000) in capsys.readouterr().out
     assert looked == [run.dir / "predictions"]

@@ -7,14 +7,14 @@ import shutil
 import pytest
 from labrig import cli, errors
 from labrig.cluster.watch.queue import QueuedJob, format_queue
-from labrig.machine.terminal import printable, printable_lines
+from labrig.machine.text_formats import printable, printable_lines
 from labrig.record.files.atomic import read_advisory, write_json
 from labrig.record.files.metrics_file import MetricsLog, last_metrics, read_metrics
 from labrig.record.keep.annotate import annotate
 from labrig.record.read.find import find_run
 from labrig.record.read.rows import read_row
 from labrig.record.write.begin import begin_attempt
-from labrig.trials.readme import read_readme
+from labrig.trials.files import read_readme
 from record_package import call, create, make_project, train
 
 EVIL = "\x1b[2J\n  test/acc    1.0\r\x1b]0;title\x07"

@@ -9,7 +9,7 @@ import sys
 import pytest
 from labrig.cli import main
 from labrig.errors import LabError
-from labrig.machine.disk_errors import explain_disk_error
+from labrig.machine.disk import explain_disk_error
 from labrig.record.files.json_lines import JsonLines, read_lines
 from labrig.record.files.metrics_file import MetricsLog, read_metrics
 from labrig.record.read.rows import read_rows
@@ -221,7 +221,7 @@ def test_how_it_ended_could_not_be_written_either(project, runs, capsys, monkeyp
     ],
 )
 def test_the_message_names_the_place_and_the_command(tmp_path, monkeypatch, number, kind, expected):
-    monkeypatch.setattr("labrig.machine.disk_errors.filesystem_type", lambda path: kind)
+    monkeypatch.setattr("labrig.machine.disk.filesystem_type", lambda path: kind)
     place = tmp_path / "gone" / "run.json"
     message = explain_disk_error(OSError(number, os.strerror(number), str(place)))
     if expected is None:

@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 from labrig.record.files.atomic import read_advisory
 from labrig.record.files.forms import problem_in
-from labrig.record.list.notebook import runs
+from labrig.record.list.columns import runs
 from labrig.record.read import row_cache
 from labrig.record.read import rows as index
 from labrig.record.read.fields import FIELDS, REPORT

@@ -7,7 +7,7 @@ import pytest
 from labrig.errors import NotComparable
 from labrig.project import Paths, Project
 from labrig.record.read.run import Run
-from labrig.record.reproduce.recorded_data import find_recorded_data
+from labrig.record.reproduce.recorded_inputs import find_recorded_data
 from record_package import PYPROJECT
 from repositories import write
 from reproduction import add_data, clone, edit, lab, make_project, show

@@ -7,7 +7,7 @@ import pytest
 from labrig import errors
 from labrig.project import Project
 from labrig.record.read.find import find_run
-from labrig.record.read.roots import FILE, run_roots
+from labrig.record.read.run import FILE, run_roots
 from labrig.record.write.create import create_run
 from record_package import PACKAGE, call, create, make_project, request
 from repositories import write

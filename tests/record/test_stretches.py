@@ -8,10 +8,8 @@ from labrig import env
 from labrig.cluster.submit.reproduce import only_stretch
 from labrig.errors import LabError
 from labrig.project import Paths, Project
-from labrig.record.read.run import Run
-from labrig.record.read.stretches import note_beginning, stretches_of
-from labrig.record.reproduce.command import variables_of, working_directory
-from labrig.record.reproduce.relocate import config_here
+from labrig.record.read.run import Run, note_beginning, stretches_of
+from labrig.record.reproduce.command import config_here, variables_of, working_directory
 from omegaconf import OmegaConf
 from projects import SOURCE
 from records import write_record

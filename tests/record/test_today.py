@@ -13,8 +13,12 @@ from labrig import env
 from labrig.errors import LabError
 from labrig.project import Project
 from labrig.record.read.run import Run
-from labrig.record.reproduce.run_frozen import run_with_frozen_code
-from labrig.record.reproduce.today import files_that_differ, format_names, require_own_code
+from labrig.record.reproduce.code import (
+    files_that_differ,
+    format_names,
+    require_own_code,
+    run_with_frozen_code,
+)
 from projects import call, copy_library, environment_of
 from record_package import PACKAGE, commit, create, make_project
 from repositories import git, write
@@ -156,7 +160,7 @@ def test_a_signal_reaches_the_frozen_code(home, tmp_path):
     program = (
         "import sys; from pathlib import Path; from labrig.project import Project;"
         "from labrig.record.read.run import Run;"
-        "from labrig.record.reproduce.run_frozen import run_with_frozen_code;"
+        "from labrig.record.reproduce.code import run_with_frozen_code;"
         "run = Run.open(Path(sys.argv[1]));"
         "sys.exit(run_with_frozen_code(run, Project(Path.cwd(), 'myproj'), ['wait']))"
     )

@@ -32,7 +32,7 @@ def ended(sent):
 
 def test_a_host_without_an_entry_is_reported_with_the_lines_to_write(module, monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
-    host_of = module("remote.hosts").host_of
+    host_of = module("remote.connection").host_of
     with pytest.raises(module("errors").LabError, match=r"(?s)no host 'jz'.*jz:\n +path: "):
         host_of("jz")
     (tmp_path / "lab").mkdir()
@@ -50,7 +50,7 @@ def test_a_host_without_an_entry_is_reported_with_the_lines_to_write(module, mon
 
 def test_only_the_path_of_a_host_is_expanded_there(module, monkeypatch, tmp_path):
     monkeypatch.setenv("DISK", str(tmp_path / "a disk"))
-    place, hosts = module("remote.place"), module("remote.hosts")
+    place, hosts = module("remote.place"), module("remote.connection")
     connection = module("remote.connection").Connection(hosts.Host("jz", "$DISK"), ())
     monkeypatch.setattr(type(connection), "command", lambda _, script: ["bash", "-c", script])
     project = SimpleNamespace(root=tmp_path / "$(touch made) it's")
@@ -174,7 +174,7 @@ def run_guard(module, tmp_path, nonce="one", race=None, path=""):
     """Runs the first lines of a job script; what it prints, and then the log of the run."""
     sending = tmp_path / "sending"
     sending.write_text("one")
-    text = "set -euo pipefail\nJOB=7\nRUN_DIR=.\n" + module("remote.guard").guard(
+    text = "set -euo pipefail\nJOB=7\nRUN_DIR=.\n" + module("remote.place").guard(
         sending, nonce, race
     )
     environment = os.environ | {"PATH": f"{path}:{os.environ['PATH']}"}
@@ -197,7 +197,7 @@ def test_the_job_that_was_sent_last_continues(module, tmp_path):
 
 
 def test_the_first_job_takes_the_link_and_keeps_it(module, tmp_path):
-    race_class = module("remote.guard").Race
+    race_class = module("remote.place").Race
     link = tmp_path / "r.race/first"
     here = race_class("here", "nowhere.invalid", str(link))
     alone = run_guard(module, tmp_path, race=here)
@@ -216,7 +216,7 @@ def test_a_job_on_another_disk_asks_the_first_host_over_ssh(module, hosts, tmp_p
     (hosts.accounts["a"].home / "r.race").mkdir()  # a path from there, which is none from here
 
     def start(name):
-        race = module("remote.guard").Race(name, "a", "r.race/first")
+        race = module("remote.place").Race(name, "a", "r.race/first")
         return run_guard(module, tmp_path, race=race, path=hosts.folder / "bin")
 
     assert start("b") == "continues\n"
@@ -251,7 +251,7 @@ def test_an_environment_is_made_on_the_host_for_each_lock_file(bare, hosts):
 
 
 def test_of_two_that_run_the_one_that_the_jobs_chose_is_kept_else_the_earlier(module, tmp_path):
-    ask, sent, states = (module(f"remote.{name}") for name in ("ask", "sent", "states"))
+    ask, sent, states = (module(f"remote.{name}") for name in ("watch", "sent", "states"))
     project = module("project").Project(tmp_path, "myproj")
     group = [sent.Sent(f"run-{name}", name, "", sent.SENT, rivals=["other"]) for name in "ab"]
 

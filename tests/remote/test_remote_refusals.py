@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 from labrig.errors import Failed, LabError, Refused
-from labrig.remote import connection, data, frozen, hosts, pull, sent, submit_to_hosts
+from labrig.remote import connection, place, pull, sent, submit_to_hosts
 
 HOST = SimpleNamespace(name="big", address="big.org", path="/work", before=None)
 
@@ -25,25 +25,25 @@ def test_code_without_a_lock_file():
     with pytest.raises(
         Refused, match=r"is in the code, so no environment can be made. Write one: make setup"
     ):
-        frozen.lock_of(git, {"commit": "1", "prefix": ""})
+        place.lock_of(git, {"commit": "1", "prefix": ""})
 
 
 def test_data_that_differ_or_are_not_there(monkeypatch, tmp_path):
     file = tmp_path / "a.h5"
     file.touch()
-    here = {"a.h5": data.LocalData(str(file), "1" * 64)}
+    here = {"a.h5": place.LocalData(str(file), "1" * 64)}
     project = SimpleNamespace(root=tmp_path, paths=SimpleNamespace(data=[tmp_path / "data"]))
-    monkeypatch.setattr(data, "names_of", as_given({"a.h5": [tmp_path]}))
-    monkeypatch.setattr(data, "content_hash", as_given("2" * 64))
+    monkeypatch.setattr(place, "names_of", as_given({"a.h5": [tmp_path]}))
+    monkeypatch.setattr(place, "content_hash", as_given("2" * 64))
     with pytest.raises(
         Refused, match=r"has other content than yours: sha256 2222.*\nTo copy yours over it"
     ):
-        data.check_data(project, [], here, "big")
-    monkeypatch.setattr(data, "names_of", as_given({"a.h5": [tmp_path / "gone"]}))
+        place.check_data(project, [], here, "big")
+    monkeypatch.setattr(place, "names_of", as_given({"a.h5": [tmp_path / "gone"]}))
     with pytest.raises(
         Refused, match=r"the data a.h5 is not on the host. Copy it, then type the same again"
     ):
-        data.check_data(project, [], here, "big")
+        place.check_data(project, [], here, "big")
 
 
 def test_runs_that_were_not_sent_or_not_fetched(monkeypatch, tmp_path):
@@ -129,9 +129,9 @@ def test_the_run_before_the_last_counts_those_that_were_not_fetched(monkeypatch)
 
 def test_a_host_that_is_a_word(tmp_path, monkeypatch):
     (tmp_path / "hosts.yaml").write_text("big: cluster\n")
-    monkeypatch.setattr(hosts, "user_config", lambda: tmp_path)
+    monkeypatch.setattr(connection, "user_config", lambda: tmp_path)
     with pytest.raises(LabError, match=r"big needs lines below it, such as  path"):
-        hosts.host_of("big")
+        connection.host_of("big")
 
 
 def test_a_run_elsewhere_is_not_compared_with_those_here(project):

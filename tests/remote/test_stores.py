@@ -136,7 +136,7 @@ def test_two_at_once_do_not_mix(mine, group, module):
     project, sha256 = mine
     group.mkdir()
     with (
-        module("hdf5.file.part").open_part(group / f".{sha256}-digits.h5.part"),
+        module("hdf5.file.atomic_file").open_part(group / f".{sha256}-digits.h5.part"),
         pytest.raises(Failed, match=r"another process writes .* Type the same again when"),
     ):
         push(project, group)

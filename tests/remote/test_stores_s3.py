@@ -5,7 +5,7 @@ import os
 import boto3
 import pytest
 from labrig.errors import Failed, LabError
-from labrig.remote.stores import command, s3
+from labrig.remote.stores import command, store
 from moto.server import ThreadedMotoServer
 from shared_data import (
     files_at,
@@ -57,7 +57,7 @@ def uploads(client):
 @pytest.fixture
 def mine(tmp_path, monkeypatch, client):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(s3, "PART_BYTES", 5 << 20)
+    monkeypatch.setattr(store, "PART_BYTES", 5 << 20)
     return project_with_data(tmp_path / "mine", n_samples=N_SAMPLES)
 
 
@@ -91,9 +91,9 @@ def test_a_push_that_is_killed_goes_on(mine, client, step, monkeypatch):
     assert keys(client) == []
     (upload,) = uploads(client)
     sent = []
-    call = s3.S3Store.push
+    call = store.S3Store.push
     monkeypatch.setattr(
-        s3.S3Store,
+        store.S3Store,
         "push",
         lambda store, source, file, tell: call(counted(store, sent), source, file, tell),
     )

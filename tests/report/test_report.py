@@ -14,9 +14,9 @@ import pytest
 from labrig import errors
 from labrig.project import LIBRARY
 from labrig.record.write.begin import begin_attempt
-from labrig.report import curves
-from labrig.report import curves as clock
-from labrig.report import curves as packing
+from labrig.report import figures
+from labrig.report import figures as clock
+from labrig.report import figures as packing
 from labrig.report import gather as run_facts
 from record_package import call, create, make_project
 from report_page import page_of, table_of
@@ -78,7 +78,7 @@ def test_table_holds_rows_settings_and_seeds(reported):
 
 
 def test_curve_survives_packing_with_four_digits():
-    curve = curves.Curve(array("d", [1, 5, 70_000]), array("d", [0.123456, -3e-7, 4.5e9]))
+    curve = figures.Curve(array("d", [1, 5, 70_000]), array("d", [0.123456, -3e-7, 4.5e9]))
     content = zlib.decompress(base64.b64decode(packing.pack_curves([curve, curve])))
     n = 6
     distances = [sum(content[plane * n + k] << 8 * plane for plane in range(4)) for k in range(n)]
@@ -93,7 +93,7 @@ def test_curve_survives_packing_with_four_digits():
 def test_thinning_keeps_peaks_and_both_ends():
     values = array("d", [1.0] * 5000)
     values[2345], values[2346] = 99.0, -99.0
-    thinned = curves.thin(curves.Curve(array("d", range(5000)), values), 100)
+    thinned = figures.thin(figures.Curve(array("d", range(5000)), values), 100)
     assert 50 < len(thinned.steps) <= 100
     assert {0, 2345, 2346, 4999} <= set(thinned.steps)
     assert thinned.steps.tolist() == sorted(thinned.steps)
@@ -118,9 +118,9 @@ def test_rows_that_are_cut_or_repeated_are_read_as_everywhere(tmp_path):
     late = row | {"step": 3, "attempt": 2, "loss": "nan"}
     lines = [json.dumps(each) for each in (row, again, late)]
     (tmp_path / "metrics.jsonl").write_text("\n".join([*lines, '{"step": 2, "epo']))
-    read = curves.read_curves(tmp_path)
+    read = figures.read_curves(tmp_path)
     assert (read.curves["loss"].steps.tolist(), read.curves["loss"].values.tolist()) == ([1], [1])
-    assert curves.read_curves(tmp_path / "none").curves == {}
+    assert figures.read_curves(tmp_path / "none").curves == {}
 
 
 @pytest.mark.slow

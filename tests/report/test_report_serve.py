@@ -17,9 +17,8 @@ from chromium import DESKTOP, started_chromium
 from labrig.record.files.metrics_file import MetricsLog
 from labrig.record.write.begin import begin_attempt
 from labrig.report import serve
-from labrig.report.gather import gather_report
+from labrig.report.gather import gather_report, list_sources
 from labrig.report.serve import LivePage, PageServer
-from labrig.report.sources import list_sources
 from playwright.sync_api import expect
 from projects import environment_of
 from record_package import call, create, train

@@ -7,7 +7,7 @@ import subprocess
 import pytest
 from labrig.errors import LabError
 from labrig.project import Project
-from labrig.setup.requirements import pin_of
+from labrig.setup.installer import pin_of
 from projects import ROOT, copy_project
 from repositories import IDENTITY, NO_SETTINGS_OF_THIS_MACHINE, commit, git
 from setup_projects import UV, make_light, output_of, packages, pin, setup, wheel

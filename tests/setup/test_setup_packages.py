@@ -140,7 +140,7 @@ def test_a_wrong_build_is_refused(light):
 def test_another_build_than_the_chosen_one_is_reported(
     module, monkeypatch, tmp_path, chosen, installed, told
 ):
-    build = module("machine.torch_build")
+    build = module("training.parts.settings")
     assert build.RECORD == module("setup.torch_build").RECORD
     monkeypatch.setattr(build.sys, "prefix", str(tmp_path))
     monkeypatch.setattr(build.metadata, "version", lambda name: installed)
@@ -215,7 +215,7 @@ def test_an_addition_that_fails_changes_nothing(light):
     ],
 )
 def test_the_ways_to_write_dependencies(module, tmp_path, text, result):
-    add = module("setup.requirements")
+    add = module("setup.installer")
     project = Project(tmp_path, "p")
     (tmp_path / "pyproject.toml").write_text(f"[project]\nname = 'p'\n{text}other = [1]\n")
     assert add.write_requirements(project, ["b>=1"]) == ["b>=1"]

@@ -6,10 +6,9 @@ import pytest
 from labrig.errors import LabError
 from labrig.sweep import show, worker
 from labrig.sweep.begin import grid_of
-from labrig.sweep.definition import directions_of, space_of
+from labrig.sweep.definition import directions_of, parse_setting, space_of
 from labrig.sweep.folder import Sweep, find_sweep
 from labrig.sweep.pruning import NotLogged, Pruned, Pruning, require_metrics
-from labrig.sweep.space import parse_setting
 from record_package import make_project, train
 from search import make_search
 

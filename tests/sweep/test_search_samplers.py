@@ -5,9 +5,8 @@ from types import SimpleNamespace
 import pytest
 from labrig.errors import LabError
 from labrig.sweep.begin import grid_of
-from labrig.sweep.definition import SweepDefinition, check_definition
+from labrig.sweep.definition import SweepDefinition, check_definition, parse_setting
 from labrig.sweep.journal import sampler_of
-from labrig.sweep.space import parse_setting
 from optuna import samplers
 from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 from record_package import make_project

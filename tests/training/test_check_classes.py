@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from labrig.data import H5DataModule, write_data_file
 from labrig.errors import LabError
-from labrig.training.check.final_test import check_classes
+from labrig.training.check import check_classes
 from omegaconf import OmegaConf
 
 

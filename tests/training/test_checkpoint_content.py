@@ -11,7 +11,7 @@ import torch
 from attempts import attempt, attempts, same
 from labrig.errors import LabError
 from labrig.project import Project
-from labrig.training.check.command import check
+from labrig.training.check import check
 from labrig.training.checkpoints.checkpoint import plain_types
 from labrig.training.parts.build import build
 from omegaconf import ListConfig, OmegaConf

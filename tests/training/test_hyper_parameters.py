@@ -9,7 +9,7 @@ import torch
 from labrig.errors import LabError
 from labrig.training.checkpoints import checkpoint as checkpoint_module
 from labrig.training.checkpoints.checkpoint import NOT_IN_FILE, AtomicCheckpointIO, plain_checkpoint
-from labrig.training.trained.load_from_checkpoint import complete_load_from_checkpoint
+from labrig.training.trained.load import complete_load_from_checkpoint
 from omegaconf import DictConfig, ListConfig, OmegaConf
 from projects import call
 from torch import nn

@@ -6,11 +6,11 @@ import pytest
 from labrig.errors import LabError, NotComparable
 from labrig.record.read.rows import read_row
 from labrig.record.read.run import Run
-from labrig.record.reproduce.recorded_weights import find_recorded_weights
-from labrig.record.reproduce.relocate import place_weights
+from labrig.record.reproduce.command import place_weights
+from labrig.record.reproduce.recorded_inputs import find_recorded_weights
 from labrig.record.write.begin import begin_attempt
 from labrig.record.write.create import fix_weights
-from labrig.record.write.initial_weights import override_for, resolve_weights
+from labrig.record.write.inputs import override_for, resolve_weights
 from record_package import call, create, delete_records, make_project, request, train
 
 

@@ -12,7 +12,7 @@ import torch
 from hub_server import COMMIT, hub_with
 from labrig.errors import LabError
 from labrig.record.reproduce.weight_tensors import read_tensors
-from labrig.record.write.initial_weights import resolve_weights
+from labrig.record.write.inputs import resolve_weights
 from labrig.training.parts.initialise import load_file, match_tensors
 from omegaconf import OmegaConf
 from projects import call, environment_of

@@ -19,11 +19,10 @@ from hydra_tree import make_tree
 from labrig.bench.measure import n_bytes
 from labrig.errors import LabError
 from labrig.failure import describe
-from labrig.training.check.command import check
-from labrig.training.parts.accelerate import accelerate
+from labrig.training.check import check
+from labrig.training.parts.accelerate import accelerate, n_parameters_of, sized_parameters
 from labrig.training.parts.build import build_task
 from labrig.training.parts.initialise import load_file
-from labrig.training.parts.lazy_layers import n_parameters_of, sized_parameters
 from labrig.training.parts.settings import resolve_settings
 from labrig.training.watch.progress import describe_network
 from omegaconf import OmegaConf

@@ -10,7 +10,7 @@ from attempts import Net, PlainData, attempt
 from in_process import composed
 from labrig.errors import LabError
 from labrig.project import Project
-from labrig.training.check.command import check
+from labrig.training.check import check
 from labrig.training.parts.settings import resolve_settings
 from labrig.training.parts.trainer import for_optimization, plain_trainer
 from omegaconf import OmegaConf

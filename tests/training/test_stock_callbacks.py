@@ -8,7 +8,7 @@ import torch
 from attempts import attempt, attempts
 from labrig.errors import LabError
 from labrig.project import Project
-from labrig.training.check.command import check
+from labrig.training.check import check
 from lightning.pytorch.callbacks import device_stats_monitor
 from lightning_utilities.core.imports import RequirementCache
 from projects import call, work_on

@@ -11,7 +11,7 @@ from hydra_tree import make_tree
 from labrig.config.compose import compose
 from labrig.errors import LabError
 from labrig.record.list.show import format_trained_with
-from labrig.training.check.command import check, format_result
+from labrig.training.check import check, format_result
 from labrig.training.parts.build import build_task, filled_sections
 
 ADAM = "task.optimizer={_target_: torch.optim.Adam, _partial_: true, lr: 0.002}"

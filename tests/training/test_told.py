@@ -6,7 +6,7 @@ import pytest
 from attempts import attempt
 from in_process import NO_ARGUMENTS
 from labrig.project import Project
-from labrig.training.check.command import check
+from labrig.training.check import check
 from labrig.training.parts import settings
 from omegaconf import OmegaConf
 

@@ -11,7 +11,7 @@ from labrig.config.compose import finish_config
 from labrig.errors import Failed, LabError, NotComparable
 from labrig.project import Project
 from labrig.sweep.definition import define_sweep
-from labrig.training.check.command import check
+from labrig.training.check import check
 from labrig.training.parts import accelerate, build, initialise
 from labrig.training.parts.ddp import RanksEnvironment
 from labrig.training.start import program

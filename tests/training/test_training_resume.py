@@ -9,7 +9,7 @@ import pytest
 import torch
 from labrig.errors import LabError
 from labrig.record.read.run import Run
-from labrig.record.write.initial_weights import describe_file
+from labrig.record.write.inputs import describe_file
 from labrig.training.checkpoints.resume_point import is_complete, last_checkpoint
 from labrig.training.trained.load import load_weights
 from projects import call

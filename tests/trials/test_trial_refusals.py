@@ -9,7 +9,7 @@ from labrig.trials import diff, drop
 from labrig.trials import drop as restore
 from labrig.trials.diff import require_trials
 from labrig.trials.drop import drop_trial, restore_trial
-from labrig.trials.rename import rename_trial
+from labrig.trials.new import rename_trial
 from repositories import write
 
 

@@ -7,7 +7,7 @@ import yaml
 from labrig.errors import LabError, Refused
 from labrig.trials.adopt import repository
 from labrig.trials.adopt.command import adopt_command
-from labrig.trials.adopt.modules import Modules
+from labrig.trials.adopt.repository import Modules
 from projects import project_in
 from repositories import write
 

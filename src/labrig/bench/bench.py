@@ -24,19 +24,17 @@ from ..config.compose import compose
 from ..config.overrides import SettingsParser
 from ..config.trial_names import trial_names
 from ..errors import LabError, nearest, require_package
-from ..machine.cpu import cores
 from ..machine.own_output import refuse_to_overwrite
+from ..machine.resources import cores
 from ..project import Project
 from ..record.files.atomic import write_json
 from ..record.files.schema import Code
 from ..record.freeze.bundle import STORE
 from ..record.freeze.frozen import unpack_code, with_library
 from ..record.freeze.git import Git
-from .bench_file import bench_path, code_that_runs, read_bench
 from .forecast import forecast_training, peak_of, require_comparable_device
-from .plot import Picture, draw
-from .report import BenchReport, list_findings, report_bench
-from .result import BenchResult
+from .report import BenchReport, Picture, draw, list_findings, report_bench
+from .result import BenchResult, bench_path, code_that_runs, read_bench
 from .run_bench import BenchRunner
 from .sweep import sweep
 
@@ -108,7 +106,7 @@ def run_mode(project: Project, options: argparse.Namespace) -> BenchReport | Non
     if options.compare:
         return compare_codes(runner, options.overrides, *options.compare)
     if options.lr:
-        from .learning_rate import find_learning_rate  # torch, only now
+        from .measure import find_learning_rate  # torch, only now
 
         return find_learning_rate(project, options.overrides, options.steps)
     return run_single(project, options)

@@ -14,8 +14,15 @@ from ..config.trainer_arguments import duration_s
 from ..errors import LabError, nearest
 from ..machine.gpu import gpus
 from ..machine.text_formats import HOUR_S, format_duration
-from .bench_file import read_bench, resolved_settings
-from .result import PEAKS, BenchResult, Forecast, Measurement, peak_tflops
+from .result import (
+    PEAKS,
+    BenchResult,
+    Forecast,
+    Measurement,
+    peak_tflops,
+    read_bench,
+    resolved_settings,
+)
 
 READ = ("trainer", "job", "budget")  # sections that a forecast reads
 

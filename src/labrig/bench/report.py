@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import os
 import textwrap
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
+from ..machine.own_output import PICTURE_FACTS
 from ..machine.text_table import TextColumn, text_table
 from .forecast import format_forecast
-from .plot import Picture
 from .result import BenchFinding, BenchResult, Measurement
 
 WIDTH = 80
@@ -207,3 +208,35 @@ def with_values(config: DictConfig, *keys: str) -> str:
         is_section = isinstance(value, DictConfig)
         texts.append(key if is_section else f"{key} (now {value})")
     return ", ".join(texts)
+
+
+Curve = Sequence[tuple[float, float]]
+
+
+@dataclass(frozen=True)
+class Picture:
+    """Curves by name over one horizontal axis; `marked` is a place on that axis."""
+
+    x_label: str
+    y_label: str
+    curves: Mapping[str, Curve]
+    marked: float | None = None
+
+
+def draw(path: Path, picture: Picture) -> None:
+    """Writes a PNG or SVG. A horizontal axis that spans a factor of 16 is logarithmic."""
+    from matplotlib.figure import Figure  # optional, and slow to import
+
+    figure = Figure(figsize=(6.4, 4), layout="constrained")
+    axes = figure.subplots()
+    for name, curve in picture.curves.items():
+        axes.plot(*zip(*curve, strict=True), label=name)
+    left, right = axes.dataLim.intervalx
+    if left > 0 and right / left >= 16:
+        axes.set_xscale("log")
+    axes.set(xlabel=picture.x_label, ylabel=picture.y_label, ylim=(0, None))
+    if picture.marked is not None:
+        label = f"{picture.marked:.3g}"
+        axes.axvline(picture.marked, linestyle="--", color="gray", label=label)
+    axes.legend()
+    figure.savefig(path, dpi=150, metadata=PICTURE_FACTS)

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..errors import Failed, LabError
-from .plot import Picture
-from .report import BenchReport
+from .report import BenchReport, Picture
 from .run_bench import BenchRunner, OutOfMemory
 
 NEAR_BEST = 0.9  # of the best rate

@@ -16,8 +16,8 @@ from omegaconf.errors import OmegaConfBaseException
 
 from ..errors import LabError
 from ..machine.caches import ROOT, cache_variables
-from ..machine.cells import is_number_text
 from ..machine.secrets import known_secrets, says_secret
+from ..machine.text_table import is_number_text
 from ..project import Project
 from ..providers import provided
 

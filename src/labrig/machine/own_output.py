@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from ..errors import Refused
-from .terminal import printable
+from .text_formats import printable
 
 MARK = "Written by lab"  # in every file that a command writes where the user says
 END_BYTES = 1 << 20

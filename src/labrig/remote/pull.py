@@ -14,16 +14,15 @@ from typing import IO
 
 from ..command_parser import CommandParser
 from ..errors import Failed, LabError
-from ..machine.disk_errors import explain_disk_error
-from ..machine.terminal import printable
+from ..machine.disk import explain_disk_error
+from ..machine.text_formats import printable
 from ..project import Project
 from ..record.files.forms import RelativePath, problem_in
 from ..record.read.run import run_record
 from ..record.read.status import ENDED
-from .answers import SentJob
-from .ask import Hosts
 from .connection import CANNOT_CONNECT, MARK, Connection, LostConnection
-from .sent import SENDING, SENT, Sent, all_sent, find_sent
+from .sent import SENDING, SENT, Sent, SentJob, all_sent, find_sent
+from .watch import Hosts
 
 CHECKPOINTS = "checkpoints"
 MAX_PADDING_BYTES = 1 << 20  # after the end of a tar archive

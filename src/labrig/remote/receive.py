@@ -30,15 +30,12 @@ from ..record.files.forms import RunId
 from ..record.files.process import pid_started
 from ..record.files.schema import Code
 from ..record.freeze.bundle import STORE, link_bundles, store_bundles
-from ..record.read.roots import run_roots
 from ..record.read.rows import run_directories
-from ..record.read.run import Run
+from ..record.read.run import Run, run_roots
 from ..record.write.claim import owner_of
-from .answers import SentJob, SubmitAnswer, read_answer
 from .connection import MARK
-from .data import LocalData, check_data
-from .guard import Race, guard
-from .sent import REMOTE
+from .place import LocalData, Race, check_data, guard
+from .sent import REMOTE, SentJob, SubmitAnswer, read_answer
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,6 @@
-"""What this machine sent to hosts: runs/.remote/sent/<run id>.json, one file for each submission.
+"""What this machine sent to hosts, one file for each submission.
+
+The form of answers: a host may be another than we believe.
 
 The file is written before a host hears of the run. So the same command finds it after a lost
 connection, and sends the same run id again, which the host answers with the job that it has.
@@ -6,22 +8,23 @@ connection, and sends the same run id again, which the host answers with the job
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Required, TypedDict
 
-from ..errors import LabError
+from ..errors import Failed, LabError
 from ..project import Project
 from ..record.files import forms
 from ..record.files.atomic import read_advisory, write_json
-from ..record.files.schema import RunStatus
+from ..record.files.forms import ID_OF_RUN, RunId, UnixTime, matches, problem_in
+from ..record.files.schema import JobId, RunStatus
 from ..record.read.find import LAST, refuse_empty
-from ..record.read.roots import run_roots
 from ..record.read.rows import RUN_ID, run_directories
+from ..record.read.run import run_roots
 from ..record.read.status import ENDED
-from .answers import SentJob
 
 REMOTE = "runs/.remote"  # below the project, where git ignores it; on a host see place.py
 FOLDER = f"{REMOTE}/sent"
@@ -154,3 +157,80 @@ def of_hosts(sent: Sequence[Sent]) -> dict[str, list[Sent]]:
     for one in sent:
         hosts.setdefault(one.host, []).append(one)
     return hosts
+
+
+# The last two parts become the place here: runs/<trial>/<run id>.
+RUN_DIRECTORY = matches(
+    rf"/(?:(?!\.\.?/)[^/\0\n]+/)*[\w+][\w.+-]*/(?:{ID_OF_RUN})",
+    "the absolute path of a run's directory",
+)
+
+
+class SentJob(TypedDict, total=False):
+    """One run that a host has submitted, as `lab submit --json` prints it."""
+
+    run_id: Required[RunId]
+    job_id: Required[JobId]
+    run_dir: Required[Annotated[str, RUN_DIRECTORY]]
+    log: str
+    chain: list[JobId]
+
+
+class SubmitAnswer(TypedDict, total=False):
+    """What `labrig.remote.receive` prints: the jobs, or the error after which there is none."""
+
+    jobs: list[SentJob]
+    error: str
+    exit_code: int
+
+
+@dataclass(frozen=True)
+class SubmissionState:
+    """How the runs of one submission are.
+
+    Args:
+        jobs: None when it has not arrived.
+        statuses: of each run, by its id.
+        started_unix_s: when the first attempt of the first run began.
+        first: of on=a,b: the host whose job started first; known to the first of the hosts.
+    """
+
+    jobs: list[SentJob] | None
+    statuses: dict[RunId, RunStatus]
+    started_unix_s: UnixTime | None
+    first: str | None
+
+
+@dataclass(frozen=True)
+class HostState:
+    """The answer of a host: its queue as text, and the state of each submission."""
+
+    queue: str
+    submissions: dict[str, SubmissionState]
+
+    @classmethod
+    def of(cls, answer: dict[str, Any]) -> HostState:
+        """From an answer of this form."""
+        states = {
+            submission_id: SubmissionState(
+                state["jobs"], state["statuses"], state["started_unix_s"], state["first"]
+            )
+            for submission_id, state in answer["submissions"].items()
+        }
+        return cls(answer["queue"], states)
+
+
+def read_answer(text: str, form: Any, host: str) -> dict[str, Any]:
+    """What a host answered, as an object."""
+    try:
+        answer = json.loads(text)
+    except (ValueError, RecursionError):
+        problem = "it is no JSON"
+    else:
+        problem = problem_in(answer, form)
+    if problem:
+        raise Failed(
+            f"{host} gave an answer that lab does not understand: {problem}. "
+            "Type the same again; if it stays so, look at the code there"
+        )
+    return answer

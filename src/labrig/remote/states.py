@@ -20,9 +20,8 @@ from ..project import Project, this_project
 from ..record.files.atomic import read_advisory
 from ..record.read.attempt_files import read_attempts
 from ..record.read.status import status_of
-from .answers import HostState, SentJob, SubmissionState, SubmitAnswer
 from .connection import MARK
-from .sent import REMOTE
+from .sent import REMOTE, HostState, SentJob, SubmissionState, SubmitAnswer
 
 
 def main(ids: list[str]) -> int:

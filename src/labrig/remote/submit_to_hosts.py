@@ -21,15 +21,21 @@ from ..config.overrides import sweep_points
 from ..errors import Failed, LabError, NotComparable, Refused
 from ..project import Project
 from ..record.write.create import new_run_id
-from .answers import SubmitAnswer, read_answer
-from .connection import Connection, connect
-from .data import LocalData, local_data
-from .frozen import SentCode, freeze
-from .guard import Race
-from .hosts import Host, host_of
-from .place import prepare
+from .connection import Connection, Host, connect, host_of
+from .place import LocalData, Race, SentCode, freeze, local_data, prepare
 from .receive import SentRequest, submitted_of
-from .sent import REMOTE, SENDING, SENT, Sent, all_sent, file_of, keep, unanswered
+from .sent import (
+    REMOTE,
+    SENDING,
+    SENT,
+    Sent,
+    SubmitAnswer,
+    all_sent,
+    file_of,
+    keep,
+    read_answer,
+    unanswered,
+)
 
 ERRORS: dict[int, type[LabError]] = {
     error.exit_code: error for error in (LabError, Failed, NotComparable, Refused)

@@ -1,4 +1,4 @@
-"""Everything that a page shows, gathered from the records of runs."""
+"""Everything that a page shows, gathered from the records of runs: of this project, and of other people's."""
 
 from __future__ import annotations
 
@@ -6,30 +6,30 @@ import math
 import os
 import re
 import time
-from dataclasses import asdict, dataclass
+from collections import Counter
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from ..config.trial_names import trial_names
-from ..machine.terminal import printable
+from ..errors import LabError
+from ..machine.text_formats import printable
 from ..project import Project
 from ..record.compare.experiments import group_experiments
 from ..record.files.json_lines import read_lines
 from ..record.files.schema import Note, Row
 from ..record.list.columns import settings_of_interest
-from ..record.read.alike import evaluated_on, sets_in_order
+from ..record.read.evaluations import evaluated_on, sets_in_order
 from ..record.read.fields import REPORT, fields_shown, names_shown
 from ..record.read.filters import Filter, filter_rows
 from ..record.read.ranking import known_mode, main_first, monitors_of, settings_of
-from ..record.read.rows import read_rows, without_checks
-from ..record.read.run import run_record
+from ..record.read.rows import read_rows, run_directories, without_checks
+from ..record.read.run import run_record, run_roots
 from ..record.read.settings import as_text, flat_settings, format_setting
 from ..record.read.status import COUNT_FIRST, JobStateOf
-from ..trials.readme import read_readme
+from ..trials.files import read_readme
 from ..trials.tree import walk_tree
-from .curves import MOST_POINTS, Curve, CurveReader, pack_curves, thin
-from .pictures import SavedPicture, find_pictures
-from .sources import RunsSource
+from .figures import MOST_POINTS, Curve, CurveReader, SavedPicture, find_pictures, pack_curves, thin
 
 # The tree of trials, with the question that each one asks.
 
@@ -376,3 +376,47 @@ def numbers_of_groups(rows: list[Row], projects: list[str]) -> list[int]:
     groups.sort(key=lambda group: min(places[row["run_dir"]] for row in group))
     numbers = {row["run_dir"]: n for n, group in enumerate(groups) for row in group}
     return [numbers[row["run_dir"]] for row in rows]
+
+
+@dataclass(frozen=True)
+class RunsSource:
+    """The runs of one project."""
+
+    name: str  # in the report
+    roots: list[Path]  # directories of runs
+
+
+def list_sources(project: Project, directories: list[Path]) -> list[RunsSource]:
+    """This project's runs, then those of `directories`, each once and under a name of its own.
+
+    Args:
+        directories: projects, or their directories of runs.
+    """
+    of_project = RunsSource(project.root.name, run_roots(project))
+    own_roots = {root.resolve() for root in of_project.roots}
+    others = {source.roots[0]: source for source in map(source_of, directories)}
+    further = [source for root, source in others.items() if root not in own_roots]
+    return name_apart([of_project, *further])
+
+
+def source_of(directory: Path) -> RunsSource:
+    """The runs in a project, or in a directory of runs."""
+    directory = directory.resolve()
+    for runs in (directory / "runs", directory):
+        if next(run_directories(runs), None):
+            name = runs.parent.name if runs.name == "runs" else runs.name
+            return RunsSource(name, [runs])
+    raise LabError(
+        f"no runs in {directory}. --runs takes projects, or directories such as PROJECT/runs."
+    )
+
+
+def name_apart(sources: list[RunsSource]) -> list[RunsSource]:
+    """The sources; where several have one name, each with the directory around its project."""
+    n_with_name = Counter(source.name for source in sources)
+    return [
+        source
+        if n_with_name[source.name] == 1
+        else replace(source, name=f"{source.roots[0].parent.parent.name}/{source.name}")
+        for source in sources
+    ]

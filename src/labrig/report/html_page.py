@@ -7,9 +7,9 @@ import hashlib
 import json
 from pathlib import Path
 
-from ..machine.counted import counted
 from ..machine.secrets import hide_secrets
-from .curves import pack
+from ..machine.text_formats import counted
+from .figures import pack
 from .gather import PageReport
 
 PARTS = Path(__file__).parent / "page"

@@ -9,17 +9,16 @@ from pathlib import Path
 from ..cluster.watch.job_states import job_state_of
 from ..command_parser import CommandParser
 from ..errors import LabError
-from ..machine.counted import counted
 from ..machine.own_output import refuse_to_overwrite
+from ..machine.text_formats import counted
 from ..project import Project
 from ..record.files.atomic import write_file
 from ..record.keep.annotate import note_named
 from ..record.read.filters import FILTERS, Filter, parse_filter
 from ..record.read.status import UNENDED
-from .curves import CurveReader
-from .gather import gather_report
+from .figures import CurveReader
+from .gather import RunsSource, gather_report, list_sources
 from .html_page import format_page, is_page, no_runs
-from .sources import RunsSource, list_sources
 
 WATCH_S = 30  # between two pages
 NAME = "report.html"  # in the directory of all runs

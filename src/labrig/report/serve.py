@@ -27,11 +27,9 @@ from ..record.read.filters import Filter
 from ..record.read.row_cache import file_stamp
 from ..record.read.rows import run_directories
 from ..record.read.status import UNENDED
-from .curves import CurveReader
-from .gather import PageReport, gather_report
+from .figures import MEDIA, TABLE, CurveReader
+from .gather import PageReport, RunsSource, gather_report
 from .html_page import format_page, no_runs, packed_blocks
-from .pictures import MEDIA, TABLE
-from .sources import RunsSource
 
 HOSTS = ("127.0.0.1", "localhost")
 LOOKED_AT = ("", "metrics.jsonl", "notes.jsonl", "summary.json", "attempts", "pictures")  # of a run

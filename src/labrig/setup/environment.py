@@ -1,20 +1,26 @@
-"""Where the environment lies: made again when it was moved, belongs elsewhere, or has another base."""
+"""Where the environment lies: made again when it was moved, or belongs elsewhere.
+
+On the Python of the centre where the site says so.
+"""
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
 import shutil
 import sys
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
+
+import yaml
 
 from ..machine.caches import cache_variables
+from ..machine.command import output_of
 from ..project import OWNERS, Project, expand_path, owners_of, read_yaml, site_of
-from .centre import made_on_base_python
-from .installer import base_python, say, stop
-from .torch_build import chosen_build
+from .installer import base_python, name_of, say, stop
+from .torch_build import FAMILY, chosen_build
 
 CACHES = "lab-caches.sh"  # in the environment: variables of the caches, for the shell of `activate`
 STAMPS = "lab-setup"  # in the environment: for each project, from what its packages were installed
@@ -170,3 +176,55 @@ def lead_shell(environment: Path, caches: Path | None) -> None:
     line = f". {shlex.quote(str(file))}\n"
     if line not in text:
         activate.write_text(f"{text.rstrip()}\n{line}", encoding="utf-8")
+
+
+LIST_PACKAGES = """
+import json
+from importlib.metadata import distributions
+named = [each for each in distributions() if each.metadata["Name"]]
+print(json.dumps({each.metadata["Name"]: each.version for each in named}))
+"""
+
+
+def packages_of_centre(project: Project) -> dict[str, str] | None:
+    """name -> version of each package of the centre's Python; None where the site has another one.
+
+    Stops when the Python below the environment is not the centre's: its modules are not loaded.
+    """
+    file = project.site_file(site_of(read_yaml(project.source / "conf" / "config.yaml")))
+    profile = read_yaml(file)
+    if profile.get("python") != "module":
+        return None
+    python = base_python()
+    listed = json.loads(output_of(python, "-I", "-c", LIST_PACKAGES) or "{}")
+    packages = {name_of(name): version for name, version in listed.items()}
+    if "torch" not in packages:
+        modules = profile.get("modules") or {}
+        stop(
+            f"{python} has no torch. {file.stem} has `python: module`: load its modules, "
+            f"then again: make setup PYTHON=python3\nIn {file}:\n  modules: {one_line(modules)}"
+        )
+    say(f"the packages of {python} are used, with torch {packages['torch']}")
+    return packages
+
+
+def one_line(value: Any) -> str:
+    """A value as YAML on one line."""
+    return yaml.safe_dump(value, default_flow_style=True).strip()
+
+
+def kept_versions(packages: dict[str, str]) -> list[str]:
+    """`name==version` of torch and what is built for it: those of the centre stay."""
+    return [f"{name}=={packages[name]}" for name in FAMILY if name in packages]
+
+
+def made_on_base_python(environment: Path) -> bool:
+    """Whether an environment sees the packages of the Python that bootstrap.py was started with."""
+    settings = {}
+    for line in (environment / "pyvenv.cfg").read_text(encoding="utf-8").splitlines():
+        name, _, value = line.partition("=")
+        settings[name.strip()] = value.strip()
+    if settings.get("include-system-site-packages") != "true":
+        return False
+    base = Path(os.path.realpath(base_python())).parent
+    return os.path.realpath(settings.get("home", "")) == str(base)

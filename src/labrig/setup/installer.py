@@ -1,4 +1,9 @@
-"""What installs packages into the environment, pip or uv in its place, and how the setup runs commands."""
+"""What the project asks for, and what installs it into the environment: pip, or uv in its place.
+
+labrig itself is not among them: bootstrap.py has installed it, from wherever it comes.
+
+`make add PACKAGE=einops` adds to them.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +14,16 @@ import shlex
 import subprocess
 import sys
 import time
+import tomllib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.metadata import requires
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
-from ..project import config_home, this_project
-from ..record.read.size import bytes_below, format_bytes
+from ..errors import LabError
+from ..project import LIBRARY, PYPROJECT, Project, config_home, pin_in, this_project
+from ..record.read.used import bytes_below, format_bytes
 
 QUIET_S = 20.0  # between two lines about a long command
 
@@ -128,3 +138,152 @@ def name_of(requirement: str) -> str:
     """The name of a requirement as PyPI writes it: `Scikit_Learn>=1.5` is `scikit-learn`."""
     name = re.split(r"[^A-Za-z0-9._-]", requirement.strip(), maxsplit=1)[0]
     return re.sub(r"[-_.]+", "-", name).lower()
+
+
+EXTRAS = re.compile(r"^[\w.-]+\s*\[([^\]]*)\]")
+DEV = "dev"  # the group of `[dependency-groups]` with the tools
+
+
+def requirements_of(project: Project) -> list[str]:
+    """Everything that is installed but labrig itself and the project."""
+    text = (project.root / PYPROJECT).read_text(encoding="utf-8")
+    content = tomllib.loads(text)
+    section = content["project"]
+    listed = [*section.get("dependencies", []), *group_of(content, DEV)]
+    return resolved(listed, section, extras_seen=set())
+
+
+def pin_of(project: Project) -> str:
+    """The line of pyproject.toml that says which labrig it is, without extras."""
+    pin = pin_in(project.root)
+    if not pin:
+        raise LabError(f"{PYPROJECT} names no labrig. Bring it back: git checkout -- {PYPROJECT}")
+    return pin
+
+
+def group_of(content: dict[str, Any], name: str) -> list[str]:
+    """The requirements of a dependency group, and of those that it includes (PEP 735)."""
+    listed = []
+    for entry in content.get("dependency-groups", {}).get(name, []):
+        if isinstance(entry, str):
+            listed.append(entry)
+        else:
+            listed += group_of(content, entry["include-group"])
+    return listed
+
+
+def resolved(listed: list[str], section: dict[str, Any], extras_seen: set[str]) -> list[str]:
+    """The list with the project's own extras, and with what labrig needs, in their place."""
+    own_extras = section.get("optional-dependencies", {})
+    requirements = []
+    for entry in listed:
+        extras = extras_of(entry)
+        if name_of(entry) == name_of(section["name"]):
+            for extra in extras - extras_seen:
+                extras_seen.add(extra)
+                requirements += resolved(own_extras.get(extra, []), section, extras_seen)
+        elif name_of(entry) == LIBRARY.name:
+            requirements += library_requirements(extras)
+        else:
+            requirements.append(entry)
+    return list(dict.fromkeys(requirements))
+
+
+def extras_of(requirement: str) -> set[str]:
+    """`{"train", "sweep"}` of `labrig[train,sweep]==0.1`."""
+    match = EXTRAS.match(requirement)
+    return {extra.strip() for extra in match[1].split(",")} if match else set()
+
+
+def library_requirements(extras: set[str]) -> list[str]:
+    """What the installed labrig needs, for these extras too."""
+    needed = []
+    for line in requires(LIBRARY.name) or []:
+        requirement, _, condition = line.partition(";")
+        extra = re.search(r"extra == ['\"]([\w-]+)['\"]", condition)
+        if extra is None or extra[1] in extras:
+            needed.append(requirement.strip())
+    return needed
+
+
+REQUIREMENT = re.compile(r"[A-Za-z0-9][\w.-]*(\[[\w,.-]+\])?([<>=~!@].*)?\Z")
+
+
+def typed_requirements() -> list[str]:
+    """The packages of PACKAGE="einops timm>=1 ours@git+https://…"."""
+    requirements = os.environ.get("PACKAGE", "").split()
+    if not requirements:
+        stop('name a package: make add PACKAGE=einops, or make add PACKAGE="einops>=0.8 timm"')
+    for requirement in requirements:
+        if not REQUIREMENT.match(requirement):
+            stop(
+                f"{requirement!r} is no package. Write a name, a name with a version (einops>=0.8), or with"
+                " an address (ours@git+https://git.example.org/ours, ours@file:///home/ann/ours)"
+            )
+    return requirements
+
+
+@contextmanager
+def added(project: Project, requirements: list[str]) -> Iterator[None]:
+    """Writes requirements into `dependencies` for the block; takes them out again if it fails."""
+    files = [project.root / name for name in (PYPROJECT, "uv.lock", "requirements.lock")]
+    contents = {path: path.read_bytes() for path in files if path.exists()}
+    new = write_requirements(project, requirements)
+    try:
+        yield
+    except BaseException:
+        for path, content in contents.items():
+            path.write_bytes(content)
+        if new:
+            say(f"{' '.join(new)} was not added: pyproject.toml is as before")
+        raise
+    if new:
+        say(f"added {' '.join(new)} to `dependencies` of pyproject.toml. Commit that file")
+
+
+def write_requirements(project: Project, requirements: list[str]) -> list[str]:
+    """Adds to `dependencies` what is not there yet; returns it."""
+    file = project.root / PYPROJECT
+    text = file.read_text(encoding="utf-8")
+    listed = dependencies_of(text) or []
+    names = {name_of(entry): entry for entry in listed}
+    new = []
+    for requirement in requirements:
+        if name_of(requirement) in names:
+            say(
+                f"pyproject.toml has {names[name_of(requirement)]} already; to change it, edit it there"
+            )
+        else:
+            new.append(requirement)
+    if not new:
+        return []
+    for candidate in with_entries(text, new):
+        if dependencies_of(candidate) == [*listed, *new]:
+            file.write_text(candidate, encoding="utf-8")
+            return new
+    stop(
+        "pyproject.toml has no list `dependencies` that this command can extend.\n"
+        f"Add {', '.join(new)} to it by hand, then: make setup"
+    )
+
+
+def dependencies_of(text: str) -> list[str] | None:
+    """The list `dependencies` of pyproject.toml; None when there is none, or the text is broken."""
+    try:
+        return tomllib.loads(text)["project"]["dependencies"]
+    except (tomllib.TOMLDecodeError, KeyError):
+        return None
+
+
+def with_entries(text: str, new: list[str]) -> Iterator[str]:
+    """pyproject.toml with new entries, for a list on several lines and for one on a single line."""
+    lines = "".join(f'    "{requirement}",\n' for requirement in new)
+    words = ", ".join(f'"{requirement}"' for requirement in new)
+    several = r"(?ms)^(dependencies = \[\n.*?)^\]"
+    yield re.sub(several, lambda match: f"{match[1]}{lines}]", text, count=1)
+    without_comma = r"(?ms)^(dependencies = \[\n.*?)\n\]"
+    yield re.sub(without_comma, lambda match: f"{match[1]},\n{lines}]", text, count=1)
+    yield re.sub(
+        r"(?m)^(dependencies = \[.+)\]$", lambda match: f"{match[1]}, {words}]", text, count=1
+    )
+    yield re.sub(r"(?m)^dependencies = \[\]$", f"dependencies = [{words}]", text, count=1)

@@ -14,9 +14,8 @@ from pathlib import Path
 
 from ..machine.command import output_of
 from ..project import LIBRARY, PYPROJECT, Project, owners_of
-from ..record.read.size import bytes_below, format_bytes
-from .centre import kept_versions
-from .environment import STAMPS
+from ..record.read.used import bytes_below, format_bytes
+from .environment import STAMPS, kept_versions
 from .installer import (
     WHEELS,
     constraint_lines,
@@ -24,11 +23,11 @@ from .installer import (
     name_of,
     pip_command,
     quiet,
+    requirements_of,
     run,
     say,
     stop,
 )
-from .requirements import requirements_of
 from .torch_build import (
     FAMILY,
     RECORD,

@@ -15,11 +15,20 @@ from ..machine.command import output_of
 from ..machine.git import Git
 from ..project import VENDORED, Project, installed_library, text_of
 from ..update.origin import update_problem
-from .centre import packages_of_centre
-from .environment import configured_path, lead_shell, move_to
-from .installer import index_variables, pip_command, quiet, run, say, stop, succeeds
+from .environment import configured_path, lead_shell, move_to, packages_of_centre
+from .installer import (
+    added,
+    index_variables,
+    pin_of,
+    pip_command,
+    quiet,
+    run,
+    say,
+    stop,
+    succeeds,
+    typed_requirements,
+)
 from .packages import install
-from .requirements import added, pin_of, typed_requirements
 from .torch_build import chosen_build
 
 TARGETS = ("setup", "add", "kernel", "packages")

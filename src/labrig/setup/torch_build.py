@@ -30,11 +30,11 @@ from .installer import (
     name_of,
     pip_command,
     quiet,
+    requirements_of,
     run,
     say,
     stop,
 )
-from .requirements import requirements_of
 
 PYTORCH = os.environ.get("TORCH_INDEX") or "https://download.pytorch.org/whl"
 FAMILY = ("torch", "torchvision", "torchaudio")  # these are built for each other

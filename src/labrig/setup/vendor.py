@@ -15,12 +15,11 @@ from pathlib import Path
 
 from ..command_parser import CommandParser
 from ..errors import Failed, LabError
-from ..machine.counted import counted
+from ..machine.text_formats import counted
 from ..project import LIBRARY, PYPROJECT, VENDORED, Project, installed_library
+from ..record.freeze.library import write_wheel
 from ..record.freeze.packages import installed_packages, versions_by_name
-from ..record.freeze.wheel import write_wheel
-from .installer import name_of, quiet
-from .requirements import pin_of
+from .installer import name_of, pin_of, quiet
 
 FOLDER = "vendor"
 # Every package was kept: where the wheels are, tools/bootstrap.py has no index asked.

@@ -22,23 +22,20 @@ from ..config.overrides import parse_overrides, typed_value
 from ..config.recorded import read_recorded, run_identity
 from ..config.resolve import resolve
 from ..errors import LabError
-from ..machine.counted import counted
 from ..machine.secrets import refuse_tokens_in
+from ..machine.text_formats import counted
 from ..project import Project
 from ..record.freeze.frozen import freeze_code
 from ..record.freeze.git import GitFailed
 from ..record.read.ranking import require_metric
-from ..record.read.roots import record_root, run_roots
 from ..record.read.rows import read_rows, without_checks
-from ..record.read.run import Run, typed_overrides
+from ..record.read.run import Run, record_root, run_roots, typed_overrides
 from ..record.read.status import COUNT_FIRST
-from ..record.write.initial_weights import with_fixed_weights
-from .data import hash_of_data, recorded_hash
-from .definition import define_sweep, hash_of_code
-from .folder import Sweep, find_sweep, make_sweep, sweep_directories
+from ..record.write.inputs import with_fixed_weights
+from .definition import Setting, define_sweep, hash_of_code
+from .folder import Sweep, find_sweep, hash_of_data, make_sweep, recorded_hash, sweep_directories
 from .points import N_POINTS, ORIGIN, RUN, Points, values_of
 from .pruning import CALLBACK
-from .space import Setting
 from .workers import search_here, search_in_jobs
 
 MAX_GRID = 10_000  # points

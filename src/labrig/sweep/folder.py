@@ -1,4 +1,7 @@
-"""The directory of a sweep, runs/sweeps/<id>/: sweep.json says what it searches, journal.log how far."""
+"""The directory of a sweep, runs/sweeps/<id>/: what it searches.
+
+On which data: values compare only when it is the same.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +12,19 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from omegaconf import DictConfig
+
+from ..config.compose import compose
 from ..errors import LabError, nearest
+from ..hdf5.file.checksum import sha256_of_hashes
+from ..hdf5.file.find import find_data_files, place_of
+from ..hdf5.file.joined import read_layouts
+from ..project import Project
 from ..record.files.atomic import plain_json, read_advisory, write_json
 from ..record.files.process import user
 from ..record.files.schema import Code
-from ..record.write.initial_weights import override_for
+from ..record.read.run import Run
+from ..record.write.inputs import override_for
 from .definition import SweepDefinition
 
 SWEEPS = "sweeps"  # below the root of all runs
@@ -140,3 +151,49 @@ def find_sweep(roots: Sequence[Path], word: str | None) -> Sweep:
         problem = f"{word!r} means {len(matches)} sweeps" if matches else f"no sweep {word!r}"
         raise LabError(f"{problem}{nearest(word, names)}. Sweeps: {', '.join(names[:8])}")
     return Sweep.open(directories[matches[0]])
+
+
+HASH_CHARACTERS = 12
+
+
+def data_files_of(config: DictConfig) -> list[Path]:
+    """The packed files that a configuration names; none where it names none, or they are not here."""
+    section: Any = config.get("data") or {}
+    path, search = section.get("path"), section.get("search")
+    if not path or not search:
+        return []
+    names = path if isinstance(path, str) else list(path)
+    try:
+        return find_data_files(names, [search] if isinstance(search, str) else list(search))
+    except LabError:
+        return []
+
+
+def hash_of_data(config: DictConfig) -> str | None:
+    """The content hash of these files, as a run records it; None without one.
+
+    It is made from the hashes in the files: a run checks its bytes.
+    """
+    files = data_files_of(config)
+    try:
+        return sha256_of_hashes(read_layouts(files)) if files else None
+    except (LabError, OSError):
+        return None
+
+
+def recorded_hash(run_dir: Path) -> str | None:
+    """The content hash of the data that a run has read; None where it was not recorded."""
+    return Run.open(run_dir).data.get("sha256")
+
+
+def refuse_other_data(project: Project, sweep: Sweep) -> None:
+    """Makes sure that the data file is the one with which a sweep began."""
+    before = sweep.record.get("data_sha256")
+    config = compose(project, sweep.overrides).config
+    now = hash_of_data(config)
+    if before and now and before != now:
+        raise LabError(
+            f"sweep {sweep.id} began with other data: {place_of(data_files_of(config))} had sha256 "
+            f"{before[:HASH_CHARACTERS]}… then, and has {now[:HASH_CHARACTERS]}… now. Values of both "
+            "do not compare. Bring the file back, or type the same lab sweep: it begins another search"
+        )

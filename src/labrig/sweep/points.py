@@ -1,4 +1,4 @@
-"""The points of a sweep: asked for, worked on, told. A point's run says how it went.
+"""The points of a sweep: asked for, worked on, told and printed. A point's run says how it went.
 
 =================================================  =========================================
 a point that nobody works on, and its run          what becomes of it
@@ -31,8 +31,7 @@ from ..record.files.schema import SummaryRecord
 from ..record.read.attempt_files import last_attempt
 from ..record.read.status import SILENT_S, alive, silence_s, status_of
 from ..record.write.recording import HEARTBEAT_S
-from .data import HASH_CHARACTERS, recorded_hash
-from .folder import Sweep
+from .folder import HASH_CHARACTERS, Sweep, recorded_hash
 from .journal import SweepLock, open_storage, open_study, sampler_of
 
 RUN = "run"  # user attributes of a point: its run's directory below the root of all runs
@@ -288,3 +287,69 @@ def overrides_of(sweep: Sweep, trial: optuna.trial.BaseTrial) -> list[str]:
     settings = sweep.definition.settings
     of_point = [setting.override(trial.params[setting.name]) for setting in settings]
     return [*sweep.overrides, *of_point]
+
+
+ENDED = (TrialState.COMPLETE, TrialState.PRUNED, TrialState.FAIL)
+WORDS = {TrialState.PRUNED: "pruned", TrialState.FAIL: "failed"}
+
+
+class SweepProgress:
+    """Prints the points that end from now on."""
+
+    def __init__(self, points: Points) -> None:
+        self.points = points
+        self.printed = {trial.number for trial in points.trials(*ENDED)}
+
+    def print_news(self) -> None:
+        for trial in self.points.trials(*ENDED):
+            if trial.number not in self.printed:
+                self.printed.add(trial.number)
+                print(self.line(trial), flush=True)
+
+    def line(self, trial: FrozenTrial) -> str:
+        """How far the search is, and how one point ended."""
+        n_points = self.points.n_points
+        how_far = f"[{n_points - self.points.n_open()}/{n_points}]"
+        return f"{how_far:>9} {format_point(self.points, trial)}"
+
+
+def format_point(points: Points, trial: FrozenTrial) -> str:
+    """A point in a line: its values, its settings, its run."""
+    result = WORDS.get(trial.state) or format_values(points, trial)
+    if AGAIN in trial.user_attrs:
+        result = "lost, asked again"
+    params = " ".join(format_param(name, value) for name, value in trial.params.items())
+    run_id = trial.user_attrs.get(RUN, "").rpartition("/")[2]
+    return f"{result}  {params}  {run_id}".rstrip()
+
+
+def format_values(points: Points, trial: FrozenTrial) -> str:
+    names = points.sweep.definition.metrics
+    pairs = zip(names, trial.values or [], strict=False)
+    return " ".join(f"{name} {value:.5g}" for name, value in pairs)
+
+
+def format_param(name: str, value: object) -> str:
+    return f"{name}={value:.4g}" if isinstance(value, float) else f"{name}={value}"
+
+
+def best_trials(points: Points) -> list[FrozenTrial]:
+    """The points that were trained to their end, best first; of two metrics those on the Pareto front."""
+    complete = points.trials(TrialState.COMPLETE)
+    directions = points.sweep.definition.directions
+    if len(directions) > 1:
+        return points.study.best_trials if complete else []
+    return sorted(complete, key=lambda trial: trial.values[0], reverse=directions[0] == "maximize")
+
+
+def format_best(points: Points, n: int) -> list[str]:
+    """The `n` best points, a line each."""
+    best = best_trials(points)[:n]
+    if not best:
+        return ["no point was trained to its end yet"]
+    lines = []
+    for trial in best:
+        origin = trial.user_attrs.get(ORIGIN)
+        of_whom = f"  (from {origin})" if origin else ""
+        lines.append(f"{format_point(points, trial)}{of_whom}")
+    return lines

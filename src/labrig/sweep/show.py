@@ -16,14 +16,12 @@ from optuna.trial import TrialState
 
 from ..command_parser import CommandParser
 from ..errors import LabError, require_package
-from ..machine.counted import counted
 from ..machine.own_output import PICTURE_FACTS, is_marked, refuse_to_overwrite
-from ..machine.terminal import printable
-from ..machine.text_formats import HOUR_S
+from ..machine.text_formats import HOUR_S, counted, printable
 from ..machine.text_table import TextColumn, text_table
 from ..project import Project
-from ..record.read.roots import run_roots
 from ..record.read.rows import read_rows
+from ..record.read.run import run_roots
 from .points import Points
 
 N_BEST = 5
@@ -66,7 +64,7 @@ def show_command(project: Project, args: list[str]) -> int:
 
 def format_sweep(points: Any) -> list[str]:
     """The lines of the command."""
-    from .progress import format_best
+    from .points import format_best
 
     sweep = points.sweep
     record, definition = sweep.record, sweep.definition

@@ -30,8 +30,7 @@ from ..record.read.run import Run
 from ..record.write.create import RunRequest, create_run
 from ..training.exact.stopped import Stopped
 from ..training.start.command import train_attempt
-from .data import refuse_other_data
-from .folder import Sweep
+from .folder import Sweep, refuse_other_data
 from .points import PRUNED, RUN, Ended, Points, overrides_of
 from .pruning import CALLBACK, NotLogged, Pruned
 

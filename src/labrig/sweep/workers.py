@@ -24,17 +24,16 @@ from ..cluster.submit.submit import SubmitOptions, check_points, pack_code, reco
 from ..cluster.watch.job_states import job_state_of
 from ..config.compose import Composition, compose
 from ..errors import Refused
-from ..machine.counted import counted
-from ..machine.cpu import cores, own_cores
 from ..machine.gpu import gpus
+from ..machine.resources import cores, own_cores
+from ..machine.text_formats import counted
 from ..project import Project
 from ..record.files.schema import Code
 from ..record.freeze.bundle import STORE
 from ..record.freeze.frozen import unpack_code
 from ..record.read.status import status_of
 from ..record.reproduce.command import link_shared
-from .points import Ended, Points
-from .progress import SweepProgress, format_best
+from .points import Ended, Points, SweepProgress, format_best
 
 CORES_PER_WORKER = 4  # where there is no GPU
 POLL_S = 0.5

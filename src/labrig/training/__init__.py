@@ -23,7 +23,7 @@ COMMANDS = [
         "a run's weights and model card, for others",
         "trained.export_model:export_command",
     ),
-    ("check", "all that can be known to be wrong before training", "check.command:check_command"),
+    ("check", "all that can be known to be wrong before training", "check:check_command"),
 ]
 
 ROOMS = ["loggers", "notify"]

@@ -29,7 +29,7 @@ from torch.utils.data import (
 from ..errors import LabError
 from ..hdf5.read.datamodule import data_ranks
 from ..hdf5.read.order import Order
-from ..machine.counted import counted
+from ..machine.text_formats import counted
 from .exact.random_state import random_numbers_of
 from .lightning_internals_torch import replaced
 from .watch.print_line import print_line

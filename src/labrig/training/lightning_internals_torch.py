@@ -20,10 +20,8 @@ from weakref import WeakSet
 import torch
 from torch.utils.data import DataLoader
 
-from ..machine.parent import end_with_parent
-from ..machine.stop import PREEMPTION_SIGNALS
-from .exact.batch_seeds import SeededBatch
-from .exact.random_state import seed_generators
+from ..machine.stop import PREEMPTION_SIGNALS, end_with_parent
+from .exact.random_state import SeededBatch, seed_generators
 
 if TYPE_CHECKING:
     from line_profiler import LineProfiler

@@ -14,7 +14,7 @@ COMMANDS = [
     ("trials result", "write the numbers table of a README", "result:result_command"),
     ("trials drop", "remove one, with a line in TRIALS.md", "drop:drop_command"),
     ("trials restore", "bring a dropped one back", "drop:restore_command"),
-    ("trials rename", "rename one; its runs follow", "rename:rename_command"),
+    ("trials rename", "rename one; its runs follow", "new:rename_command"),
 ]
 
 ROOMS = ["adopt"]

@@ -8,12 +8,11 @@ from ..command_parser import CommandParser
 from ..config.trial_names import trial_names
 from ..errors import LabError, nearest
 from ..machine.git import Git
-from ..machine.terminal import printable
+from ..machine.text_formats import printable
 from ..machine.text_table import TextColumn, text_table
 from ..project import Project
 from ..record.read.settings import ABSENT, flatten, format_both
-from .code import code_files, trial_directory
-from .readme import read_readme
+from .files import code_files, read_readme, trial_directory
 
 SETTINGS = "config.yaml"  # compared as composed settings, with all that it inherits
 

@@ -9,15 +9,23 @@ from pathlib import Path
 from ..command_parser import CommandParser
 from ..config.trial_names import PAGE, trial_names
 from ..errors import Failed, LabError, Refused, nearest
-from ..machine.counted import counted
 from ..machine.secrets import refuse_tokens_in
+from ..machine.text_formats import counted
 from ..project import Project
 from ..record.freeze.git import Git, GitFailed
-from ..record.read.roots import run_roots
 from ..record.read.rows import read_rows
-from .code import CACHES, trial_directory, trial_path
+from ..record.read.run import run_roots
+from .files import (
+    CACHES,
+    add_dropped,
+    read_gone,
+    read_page,
+    remove_lines,
+    trial_directory,
+    trial_path,
+    write_page,
+)
 from .numbers import number_trials
-from .page import add_dropped, read_gone, read_page, remove_lines, write_page
 
 HASH_CHARACTERS = 12
 

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from ..command_parser import CommandParser
 from ..config.trial_names import trial_names
 from ..errors import LabError, nearest
-from ..machine.counted import counted
-from ..machine.text_formats import HOUR_S
+from ..machine.text_formats import HOUR_S, counted
+from ..machine.text_table import format_markdown
 from ..project import Project
-from ..record.compare.code_files import short_commit
+from ..record.compare.causes import short_commit
 from ..record.compare.experiments import (
     CODE,
     Experiment,
@@ -20,7 +20,6 @@ from ..record.compare.experiments import (
     remarks_on,
     remarks_on_code,
 )
-from ..record.compare.formats import format_markdown
 from ..record.compare.table import (
     Table,
     best_cells,
@@ -33,12 +32,11 @@ from ..record.files.schema import Row
 from ..record.list.columns import short_titles
 from ..record.list.cost import sum_of
 from ..record.read.ranking import main_first, split_of
-from ..record.read.roots import run_roots
 from ..record.read.rows import read_rows
+from ..record.read.run import run_roots
 from ..record.read.status import COUNT_FIRST
-from .code import has_code_of_today, trial_directory
+from .files import has_code_of_today, trial_directory, with_numbers
 from .numbers import Metric, compared_rows, measured_rows, metric_of, rows_by_trial
-from .readme import with_numbers
 
 MAX_METRICS = 4  # columns
 MAX_LINES = 12

@@ -11,17 +11,14 @@ from dataclasses import asdict, dataclass
 from ..cluster.watch.job_states import job_state_of
 from ..command_parser import CommandParser
 from ..config.trial_names import trial_names
-from ..machine.terminal import printable
-from ..machine.text_formats import ellipsis, format_age, format_deviation
+from ..machine.text_formats import ellipsis, format_age, format_deviation, printable
 from ..machine.text_table import TextColumn, text_table
 from ..project import Project
 from ..record.read.ranking import question
-from ..record.read.roots import run_roots
 from ..record.read.rows import read_rows
-from .code import trial_directory
+from ..record.read.run import run_roots
+from .files import read_gone, read_readme, trial_directory
 from .numbers import TrialNumbers, number_trials
-from .page import read_gone
-from .readme import read_readme
 
 # A trial: what its README says, and the numbers of its runs.
 

@@ -15,10 +15,9 @@ from pathlib import Path
 from ..command_parser import CommandParser
 from ..errors import Failed
 from ..project import Project
-from .origin import is_address
+from .origin import ANSWERS, is_address
 
 BRANCH = "template-update"
-ANSWERS = Path(".copier-answers.yml")
 BOT = {
     "GIT_AUTHOR_NAME": "template",
     "GIT_AUTHOR_EMAIL": "template@localhost",
@@ -79,7 +78,7 @@ def answer(name: str) -> str:
     Raises:
         Failed: there is no such line, or no file.
     """
-    text = ANSWERS.read_text(encoding="utf-8") if ANSWERS.exists() else ""
+    text = Path(ANSWERS).read_text(encoding="utf-8") if Path(ANSWERS).exists() else ""
     match = re.search(rf"^{name}: *(.+)$", text, re.MULTILINE)
     if match is None:
         raise Failed(f"{ANSWERS} has no {name}; run this at the top of a project")

@@ -12,12 +12,12 @@ from ...command_parser import CommandParser
 from ...errors import Failed
 from ...project import Project
 from ...record.read.status import status_of
-from ..schedulers.request import JobRequest
+from ..schedulers.job import JobRequest
 from ..sites.site import Site
 from ..watch.job_states import job_state_of
 from ..watch.queue import poll_interval_s
 from .checks import CHECKS, balance
-from .node_report import OF_NCCL, NodeReport, bad_nodes, format_reports
+from .node_check import OF_NCCL, NodeReport, bad_nodes, format_reports
 from .template import Finding, template_files
 
 WIDTH = 80  # columns

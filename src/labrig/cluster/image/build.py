@@ -18,7 +18,7 @@ from ...machine.own_output import refuse_to_overwrite
 from ...project import Project
 from ...record.files.atomic import sha256
 from ...record.freeze.bundle import flush_to_disk
-from ..job.python import outermost
+from ..job.environment import outermost
 from ..sites.site import Site, load_site
 from ..submit.plan import points_of
 from ..submit.script import JobTemplate

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import LabError
-from ...hdf5.file.version_cache import keep_hash, read_hash, version_key
+from ...hdf5.file.hashes import keep_hash, read_hash, version_key
 from ...project import Project, expand_path
 from ...record.files.atomic import sha256
 from ...record.files.schema import ImageFacts

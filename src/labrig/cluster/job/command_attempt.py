@@ -22,17 +22,16 @@ from typing import Any
 
 from ... import env
 from ...errors import Failed
-from ...machine.disk_errors import explain_disk_error
+from ...machine.disk import explain_disk_error
 from ...project import LABEL, Project
 from ...record.files.atomic import sha256
 from ...record.files.schema import OutputFile, Outputs
-from ...record.freeze.frozen import frozen_directory
-from ...record.freeze.frozen_files import FILE_LIST
+from ...record.freeze.frozen import FILE_LIST, frozen_directory
 from ...record.read.attempt_files import MAX_LISTED, WORK
 from ...record.read.run import Run, run_record
 from ...record.write.attempt import Attempt
 from ...record.write.begin import prepare_attempt, withdraw_attempt
-from ..schedulers.job_variables import command_environment
+from ..schedulers.command import command_environment
 
 AWAIT_S = 600
 

@@ -17,10 +17,9 @@ from ... import env
 from ...config.recorded import read_recorded
 from ...config.resolve import load_variables
 from ...errors import Failed, LabError
-from ...machine.counted import counted
 from ...machine.ranks import Ranks, discover
 from ...machine.stop import PREEMPTION_SIGNALS, STOP
-from ...machine.terminal import printable
+from ...machine.text_formats import counted, printable
 from ...project import Project
 from ...record.files.manifest import append_listed
 from ...record.read.each import DONE, PLACE, InputFile, Inputs, done_files

@@ -29,7 +29,7 @@ from typing import Any
 from ... import env
 from ...errors import LabError, Refused
 from ...machine.gpu import Gpu, gpus
-from .job_array import log_of
+from .job import log_of
 
 POLL_S = 2.0
 PLACE = re.compile(r"[0-9]{12,}")  # a file of the line

@@ -10,7 +10,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 from .command import answer_of, run_scheduler_command
-from .request import JobRequest
+from .job import JobRequest
 from .scheduler import EndedJob, ListedJob, Scheduler
 from .site_draft import WITHOUT_GPUS, SiteDraft, queue_entry
 

@@ -12,10 +12,9 @@ from pathlib import Path
 from ... import env
 from ...machine.gpu import require_gpus
 from ...record.files.process import pid_started
+from .command import clean_environment
 from .gpu_lease import lease_directory
-from .job_state import JobState
-from .job_variables import clean_environment
-from .request import JobRequest
+from .job import JobRequest, JobState
 from .scheduler import Scheduler
 
 LEASE = "labrig.cluster.schedulers.gpu_lease"

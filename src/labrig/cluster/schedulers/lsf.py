@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from .command import answer_of, run_scheduler_command
-from .job_state import OUT_OF_MEMORY, OUT_OF_TIME
-from .request import JobRequest
+from .job import OUT_OF_MEMORY, OUT_OF_TIME, JobRequest
 from .scheduler import EndedJob, ListedJob, Scheduler
 from .site_draft import WITHOUT_GPUS, SiteDraft
 

@@ -14,8 +14,7 @@ from pathlib import Path
 from ...errors import Failed
 from ...record.read.find import number_of_job
 from .command import Unanswered, run_scheduler_command
-from .job_state import JobState
-from .request import JobRequest, Limits
+from .job import JobRequest, JobState, Limits
 from .site_draft import SiteDraft
 
 Words = tuple[str, ...]

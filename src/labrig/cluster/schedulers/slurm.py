@@ -11,8 +11,7 @@ from typing import Any
 
 from ...errors import Failed
 from .command import answer_of, run_scheduler_command
-from .job_state import NODE_FAILED, OUT_OF_MEMORY, OUT_OF_TIME
-from .request import JobRequest, Limit, Limits, lowest
+from .job import NODE_FAILED, OUT_OF_MEMORY, OUT_OF_TIME, JobRequest, Limit, Limits, lowest
 from .scheduler import EndedJob, ListedJob, Scheduler
 from .site_draft import WITHOUT_GPUS, SiteDraft, queue_entry
 

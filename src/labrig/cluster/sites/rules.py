@@ -9,16 +9,23 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ...errors import LabError
-from ...machine.counted import counted
 from ...machine.gpu import gpus
-from ...machine.text_formats import format_hms
+from ...machine.text_formats import counted, format_hms
 from ..schedulers import scheduler_of
-from ..schedulers.request import JobRequest
+from ..schedulers.job import JobRequest
 from ..schedulers.site_draft import parse_megabytes, parse_seconds
 from ..sections import NO_LIMIT, JobSettings, Queue, Resource
-from .chunks import count_chunks
-from .cores import Cores, cores_of_profile, words_of_cores, words_of_memory
-from .queues import Demand, JobPlace, choose_place, place_options
+from .choices import (
+    Cores,
+    Demand,
+    JobPlace,
+    choose_place,
+    cores_of_profile,
+    count_chunks,
+    place_options,
+    words_of_cores,
+    words_of_memory,
+)
 from .site import Site, account_of
 
 MIN_TIME_S = 60

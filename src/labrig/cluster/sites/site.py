@@ -1,20 +1,34 @@
-"""A cluster's profile, one YAML file: SiteSettings has every key, its default and meaning."""
+"""A cluster's profile, one YAML file: SiteSettings has every key, its default and meaning.
+
+Who ran a job there, and what is left of the allocation.
+
+`lab site verify` writes it. The profiles of the template stay as they are, and a name of yours
+does not get into a repository.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import re
+import shlex
 import socket
+import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from string import Formatter
 from typing import Any
 
+import yaml
+
 from ...config.check import SettingsSource, check_keys
 from ...config.setting import defaults_of, settings_of
-from ...errors import LabError, nearest
+from ...errors import Failed, LabError, nearest
+from ...machine.text_formats import printable
 from ...project import Project, read_yaml, user_config
+from ...record.files.atomic import write_file
 from ..schedulers import scheduler_names, scheduler_of
+from ..schedulers.command import run_scheduler_command
 from ..sections import JobSettings, Queue, Resource, SiteSettings
 
 # What {names} in options of a job stand for, next to the keys of `job`; site_rules.py fills them in
@@ -189,3 +203,108 @@ def account_of(site: Site) -> str | None:
     # an entry jean_zay serves jean_zay_h100 too
     account = accounts.get(site.name) or accounts.get(site.name.rpartition("_")[0])
     return None if account is None else str(account)
+
+
+FILE = "verified.yaml"
+
+
+@dataclass(frozen=True)
+class Verification:
+    """A job that ran at a site as the profile says.
+
+    Args:
+        day: in ISO 8601.
+        level: what it had: "2 nodes, 4 GPUs each".
+        profile: sha256 of the profile's text.
+    """
+
+    by: str
+    day: str
+    level: str
+    run: str
+    job: str
+    profile: str
+
+
+def verification_of(site: Site) -> Verification | None:
+    """What `lab site verify` has written for a site; None where it never did."""
+    path = user_file(FILE)
+    if not path.is_file():
+        return None
+    entry = read_yaml(path).get(site.name)
+    return Verification(**entry) if entry else None
+
+
+def write_verification(site: Site, verification: Verification) -> None:
+    """Puts the verification of a site in the place of an earlier one."""
+    path = user_file(FILE)
+    entries = read_yaml(path) if path.is_file() else {}
+    entries[site.name] = asdict(verification)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_file(path, yaml.safe_dump(entries, sort_keys=True))
+
+
+def hash_of_profile(site: Site) -> str:
+    return hashlib.sha256(site.text.encode()).hexdigest()
+
+
+def is_experimental(site: Site) -> bool:
+    """Whether nobody has run this scheduler's job script, as far as is known here."""
+    return scheduler_of(site.scheduler).experimental and verification_of(site) is None
+
+
+def describe_trust(site: Site) -> str:
+    """Who has run a job with this profile, in one line; or how to become the first."""
+    verification = verification_of(site)
+    if verification is None:
+        return describe_shipped(site)
+    text = f"verified by {verification.by} on {verification.day}: {verification.level}"
+    if verification.profile == hash_of_profile(site):
+        return text
+    return f"{text}, with an earlier text of the profile; again: lab site verify site={site.name}"
+
+
+def describe_shipped(site: Site) -> str:
+    """What the profile itself says of it."""
+    if site["verified"]:
+        return f"verified: {site['verified']}"
+    text = f"not verified; a job of one minute does it: lab site verify site={site.name}"
+    if scheduler_of(site.scheduler).experimental:
+        return f"experimental ({site.scheduler} was never run), {text}"
+    return text
+
+
+PATIENCE_S = 10
+MAX_LINES = 6
+
+
+def print_balance(site: Site) -> None:
+    """Prints what is left at the site; nothing where its profile names no command."""
+    for line in balance_lines(site):
+        print(f"balance: {line}", file=sys.stderr)
+
+
+def balance_lines(site: Site) -> list[str]:
+    """The lines of the profile's command that match its pattern, or one that says why not.
+
+    Of a pattern with groups only the groups are shown.
+    """
+    rule = site["balance"]
+    if not rule["command"]:
+        return []
+    try:
+        answer = run_scheduler_command(*shlex.split(rule["command"]), timeout_s=PATIENCE_S)
+        lines = matching_lines(answer, rule["pattern"] or r"\S")
+    except Failed as error:
+        return [f"not known: {printable(str(error).partition(chr(10))[0])}"]
+    except (re.error, ValueError) as error:  # of the pattern, or an open quote in the command
+        return [f"not known: {error}, in balance of {site.path}"]
+    if not lines:
+        reason = f"no line of {rule['command']} matches {rule['pattern']}"
+        return [f"not known: {printable(reason)}"]
+    return [printable(line) for line in lines[:MAX_LINES]]
+
+
+def matching_lines(text: str, pattern: str) -> list[str]:
+    matches = [(line, re.search(pattern, line)) for line in text.splitlines()]
+    return [" ".join(match.groups("")) or line.strip() for line, match in matches if match]

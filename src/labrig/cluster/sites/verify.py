@@ -1,30 +1,112 @@
-"""`lab site verify`: sends a job of one minute, and writes down that the profile works."""
+"""`lab site show`: the profile of a cluster.
+
+`lab site verify`: sends a job of one minute, and writes down that it works.
+
+`lab site verify`: sends a job of one minute, and writes down that it works.
+"""
 
 from __future__ import annotations
 
+import json
+import os
+import socket
 import sys
 import time
+from dataclasses import asdict, dataclass
 from datetime import date
 from pathlib import Path
 
+from ... import env
+from ...command_parser import CommandParser
 from ...config.overrides import SettingsParser
 from ...config.setting import as_yaml
-from ...errors import Failed
-from ...machine.counted import counted
-from ...machine.network import INTERNET
-from ...project import Project
+from ...errors import Failed, LabError
+from ...machine.gpu import gpus
+from ...machine.network import INTERNET, is_reachable
+from ...machine.ranks import discover
+from ...machine.resources import cores
+from ...machine.text_formats import counted
+from ...machine.text_table import TextColumn, text_table
+from ...project import Project, shown_path, this_project
+from ...record.files.atomic import write_file
 from ...record.files.process import user
-from ...record.read.roots import run_roots
 from ...record.read.rows import run_directories
-from ...record.read.run import Run, run_record
+from ...record.read.run import Run, run_record, run_roots
 from ...record.read.status import UNENDED, status_of
+from ...record.write.begin import begin_attempt
 from ..submit.plan import Plan, plan_program
+from ..submit.script import library_template
 from ..submit.submit import SubmitOptions, submit_plan
 from ..watch.job_states import job_state_of
 from ..watch.queue import poll_interval_s
-from .node_answer import RankReport, read_reports
-from .site import Site
-from .verified import Verification, hash_of_profile, verification_of, write_verification
+from .site import (
+    Site,
+    Verification,
+    account_of,
+    describe_trust,
+    hash_of_profile,
+    is_experimental,
+    load_site,
+    verification_of,
+    write_verification,
+)
+
+
+def show_command(project: Project, args: list[str]) -> None:
+    parser = CommandParser(
+        prog="lab site show", description="A site's profile; without NAME, all sites."
+    )
+    parser.add_argument("name", nargs="?")
+    parser.add_argument(
+        "--script", action="store_true", help="the library's job script for it, to edit in jobs/"
+    )
+    options = parser.parse_args(args)
+    if options.script and options.name is None:
+        raise LabError("name the site whose job script it is: lab site show NAME --script")
+    if options.name is None:
+        print_sites(project)
+    elif options.script:
+        print(library_template(load_site(project, options.name)["scheduler"]), end="")
+    else:
+        print_site(project, options.name)
+
+
+def print_sites(project: Project) -> None:
+    """The name and file of every site, and who has run a job there."""
+    files: dict[str, Path] = {}
+    for directory in reversed(project.site_directories):  # the first directory wins
+        for path in directory.glob("*.yaml"):
+            files[path.stem] = path
+    names = sorted(files)
+    columns = [
+        TextColumn("", names, 16),
+        TextColumn("", [trust_of(project, name) for name in names], 20),
+        TextColumn("", [str(shown_path(files[name], project)) for name in names]),
+    ]
+    print("\n".join(text_table(columns, gap=" ")[1:]))
+
+
+def trust_of(project: Project, name: str) -> str:
+    """Who has run a job at a site, in a word or two."""
+    try:
+        site = load_site(project, name)
+    except LabError:
+        return "has a mistake"
+    verification = verification_of(site)
+    if verification:
+        return f"verified by {verification.by}"
+    if site["verified"]:
+        return "run by the tests"
+    return "experimental" if is_experimental(site) else "not verified"
+
+
+def print_site(project: Project, name: str) -> None:
+    site = load_site(project, name)
+    print(f"# {site.path}")
+    print(f"# account: {account_of(site) or 'none in accounts.yaml'}")
+    print(f"# {describe_trust(site)}")
+    print(site.text, end="")
+
 
 WHY = "lab site verify"
 WAIT_S = 1800  # for the job
@@ -39,7 +121,7 @@ def verify_command(project: Project, args: list[str]) -> None:
         " large to verified.yaml next to accounts.yaml. Takes job.* as lab submit.",
     )
     overrides = parser.read(args).overrides
-    plan = plan_program(project, overrides, "sites.node_answer", "verify", time="00:01:00")
+    plan = plan_program(project, overrides, "sites.verify", "verify", time="00:01:00")
     run = earlier_check(project, plan) or send_check(plan)
     job = run.record["job"]
     print(f"job {job['id']}, log {run.dir / 'job.log'}", flush=True)
@@ -135,3 +217,48 @@ def check_reports(run: Run, plan: Plan, reports: list[RankReport]) -> str:
         return f"{nodes}, CPU"
     each = " each" if request.nodes > 1 else ""
     return f"{nodes}, {counted(request.gpus, 'GPU')}{each}"
+
+
+FOLDER = "site"  # in the run's directory
+
+
+@dataclass(frozen=True)
+class RankReport:
+    """What one rank found."""
+
+    rank: int
+    world_size: int
+    host: str
+    cores: int
+    gpus: list[str]  # of its node, by name
+    has_internet: bool
+
+
+def main(run_dir: Path) -> None:
+    ranks = discover()
+    attempt = begin_attempt(Run.open(run_dir), this_project()) if ranks.rank == 0 else None
+    names = [gpu.name for gpu in gpus()]
+    report = RankReport(
+        ranks.rank,
+        ranks.world_size,
+        socket.gethostname(),
+        cores(),
+        names,
+        has_internet=is_reachable(INTERNET),
+    )
+    file = run_dir / FOLDER / f"{ranks.rank}.json"
+    file.parent.mkdir(exist_ok=True)
+    write_file(file, json.dumps(asdict(report)))
+    if attempt:
+        attempt.end("finished")
+
+
+def read_reports(run_dir: Path) -> list[RankReport]:
+    """The reports of the ranks, in their order."""
+    files = (run_dir / FOLDER).glob("*.json")
+    reports = [RankReport(**json.loads(file.read_text(encoding="utf-8"))) for file in files]
+    return sorted(reports, key=lambda report: report.rank)
+
+
+if __name__ == "__main__":
+    main(Path(os.environ[env.RUN_DIR]))

@@ -10,11 +10,10 @@ from ...project import Project
 from ...record.files.after import AfterRuns
 from ...record.files.schema import Job, RunRecord
 from ...record.read.find import find_runs, number_of_array
-from ...record.read.roots import run_roots
+from ...record.read.run import run_roots
 from ..schedulers import scheduler_of
-from ..watch.after import Awaited, awaited_runs, first_unfinished
-from ..watch.job_states import job_state_of, series_of
-from ..watch.members import job_of, with_waiting
+from ..watch.job_states import Awaited, awaited_runs, first_unfinished, job_state_of, series_of
+from ..watch.unanswered import job_of, with_waiting
 
 AFTER = "after="
 ANY = "any:"  # before the names: those runs may end as they will

@@ -15,9 +15,8 @@ from ...project import Project
 from ...providers import provided
 from ...record.files.process import user
 from ...record.files.schema import Row
-from ...record.read.roots import run_roots
 from ...record.read.rows import read_rows
-from ...record.read.run import run_record
+from ...record.read.run import run_record, run_roots
 from ...record.read.status import UNENDED
 from ..watch.job_states import job_state_of
 from .plan import Plan

@@ -1,4 +1,7 @@
-"""Checks a point in its frozen code before anything is sent to the scheduler."""
+"""Checks a point in its frozen code before anything is sent to the scheduler.
+
+Run there as a program, this file trains one batch.
+"""
 
 from __future__ import annotations
 
@@ -9,17 +12,18 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterable
+import traceback
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from ... import env
 from ...config.compose import Composition
 from ...errors import Failed, LabError, Refused
-from ...project import Project, say_once
+from ...project import Project, say_once, this_project
 from ...record.files.schema import Code
-from ...record.freeze.frozen_files import left_out_reason, way_to_record
-from ..schedulers.job_variables import clean_environment
-from .check_program import FrozenCheck
+from ...record.freeze.frozen import left_out_reason, way_to_record
+from ..schedulers.command import clean_environment
 
 # names that are not code, and are never frozen
 NOT_CODE = re.compile(
@@ -44,10 +48,10 @@ def check_frozen(project: Project, code: Code, frozen: Path, point: Composition)
 
 
 def run_check(project: Project, code: Code, frozen: Path, overrides: list[str]) -> FrozenCheck:
-    """Runs check_program.py of the frozen code."""
+    """Runs this file of the frozen code."""
     frozen_variables = env.frozen_environment(frozen, code["prefix"], project.root, code["commit"])
     done = subprocess.run(
-        [sys.executable, "-m", "labrig.cluster.submit.check_program", *overrides],
+        [sys.executable, "-m", "labrig.cluster.submit.check_frozen", *overrides],
         env=clean_environment() | frozen_variables,
         cwd=frozen / code["prefix"],
         capture_output=True,
@@ -110,3 +114,64 @@ def refuse_missing_files(project: Project, code: Code, frozen: Path, names: Iter
             "the snapshot lacks files that the job needs. Nothing was submitted.\n"
             f"{''.join(lines)}To record such a file: {way_to_record(missing[0], reasons[0])}"
         )
+
+
+@dataclass(frozen=True)
+class FrozenCheck:
+    """What the check of frozen code found.
+
+    Args:
+        error: what is wrong; None when the batch was trained.
+        n_parameters: of the model; 0 when there was an error before it was built.
+        wanted_files: files and modules that the check tried to open, relative to the project.
+    """
+
+    error: str | None
+    n_parameters: int
+    wanted_files: list[str]
+
+
+def main(overrides: list[str]) -> None:
+    """Runs the check; the last line of output is a FrozenCheck as JSON."""
+    wanted_paths: set[str] = set()
+    sys.addaudithook(collector_of(wanted_paths))
+    # imported only now, so that the hook sees which files it imports
+    from ...training.check import check
+
+    error = None
+    n_parameters = 0
+    try:
+        n_parameters = check(this_project(), overrides).n_parameters or 0
+    except LabError as problem:
+        error = str(problem)
+    except Exception as problem:  # whatever it is: a file that it wanted may be the reason
+        error = "".join(traceback.format_exception(problem))
+    result = FrozenCheck(error, n_parameters, inside_project(wanted_paths))
+    print(json.dumps(asdict(result)))
+
+
+def collector_of(wanted_paths: set[str]) -> Callable[[str, tuple], None]:
+    """An audit hook of Python that adds the path of every opened file and imported module."""
+
+    def collect(event: str, arguments: tuple) -> None:
+        if event == "open" and isinstance(arguments[0], str):
+            wanted_paths.add(arguments[0])
+        elif event == "import":
+            module = f"src/{arguments[0].replace('.', '/')}"
+            wanted_paths.add(f"{module}.py")
+            wanted_paths.add(f"{module}/__init__.py")
+
+    return collect
+
+
+def inside_project(paths: set[str]) -> list[str]:
+    """The paths below the project or its frozen copy, relative to it."""
+    project = os.environ[env.PROJECT] + "/"
+    frozen = os.getcwd() + "/"
+    # a copy: the audit hook may add to the set meanwhile
+    names = {path.removeprefix(project).removeprefix(frozen) for path in set(paths)}
+    return sorted(name for name in names if not name.startswith(("/", "..")))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

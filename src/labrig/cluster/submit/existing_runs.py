@@ -12,9 +12,8 @@ from ...config.recorded import run_identity
 from ...errors import Refused
 from ...record.files.schema import Code
 from ...record.read.find import find_run
-from ...record.read.roots import run_roots
 from ...record.read.rows import read_rows, run_directories
-from ...record.read.run import Run, run_record
+from ...record.read.run import Run, run_record, run_roots
 from ...record.read.status import UNENDED, status_of
 from ...training.start.unchanged import unchanged_run
 from ..watch.job_states import job_state_of

@@ -23,16 +23,14 @@ from ...record.files.after import AfterRuns, Retry
 from ...record.read.attempt_files import read_attempts
 from ...record.read.each import Inputs
 from ...record.read.rows import subdirectories
-from ...record.write.data_of_run import with_data_of_run
-from ...record.write.initial_weights import with_fixed_weights, without_weights
+from ...record.write.inputs import with_data_of_run, with_fixed_weights, without_weights
 from ...training.watch.messages import check_notify
-from ..job.python import outermost
-from ..schedulers.request import JobRequest
+from ..job.environment import outermost
+from ..schedulers.job import JobRequest
 from ..sections import JobSettings, RetrySettings
-from ..sites.cores import cores_of_partition
+from ..sites.choices import cores_of_partition
 from ..sites.rules import build_request
-from ..sites.site import Site, load_site, site_of_host
-from ..sites.verified import is_experimental
+from ..sites.site import Site, is_experimental, load_site, site_of_host
 from .after import after_of_words, split_after
 
 if TYPE_CHECKING:

@@ -13,10 +13,8 @@ from ...config.resolve import plain_values, resolve
 from ...errors import LabError
 from ...project import Project
 from ...record.freeze.bundle import STORE, store_bundles
-from ...record.read.run import Run
-from ...record.read.stretches import Stretch, stretches_of
-from ...record.reproduce.command import repeated_variables
-from ...record.reproduce.relocate import config_here
+from ...record.read.run import Run, Stretch, stretches_of
+from ...record.reproduce.command import config_here, repeated_variables
 from .command import print_submitted
 from .plan import TRIAL_OF_COMMANDS, Plan, plan_of, plan_submission
 from .submit import SubmitOptions, submit_repetition

@@ -13,10 +13,8 @@ from ...errors import LabError, Refused
 from ...project import Project
 from ...record.read.attempt_files import attempt_numbers
 from ...record.read.find import find_run
-from ...record.read.roots import run_roots
-from ...record.read.run import Run
+from ...record.read.run import Run, Stretch, run_roots, stretches_of
 from ...record.read.status import UNENDED, status_of
-from ...record.read.stretches import Stretch, stretches_of
 from ...training.checkpoints.resume_point import is_complete, whole_checkpoint
 from ..watch.job_states import job_state_of
 from .after import options_of_after, split_after

@@ -10,11 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import LabError, nearest
-from ..job.environment import job_environment, rank_environment
-from ..job.python import JobPython, job_python
+from ..job.environment import JobPython, job_environment, job_python, rank_environment
 from ..schedulers import scheduler_of
 from ..schedulers.scheduler import Scheduler
-from ..sites.verified import describe_trust
+from ..sites.site import describe_trust
 from .plan import Plan
 
 TEMPLATES = Path(__file__).parents[1] / "job"

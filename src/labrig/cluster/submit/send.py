@@ -16,11 +16,10 @@ from ...record.read.run import Run
 from ...record.read.status import CANCELLED, JOB_OVER
 from ..schedulers import scheduler_of
 from ..schedulers.command import Unanswered
-from ..schedulers.job_array import link_array_logs
-from ..schedulers.request import JobRequest
+from ..schedulers.job import JobRequest, link_array_logs
 from ..schedulers.scheduler import Scheduler
-from ..sites.chunks import CHAIN, FOLDER, write_chunk_script
-from ..watch.job_end import CHUNK_JOBS
+from ..sites.choices import CHAIN, FOLDER, write_chunk_script
+from ..watch.job_states import CHUNK_JOBS
 from ..watch.unanswered import NOTE, ask_for_number, newest_number, with_id
 from .after import options_of_after
 from .arrays import JobArray

@@ -22,15 +22,13 @@ from ...record.freeze.bundle import STORE, flush_to_disk
 from ...record.freeze.frozen import freeze_code, unpack_code
 from ...record.freeze.packages import installed_packages
 from ...record.read.each import Inputs
-from ...record.read.run import Run
-from ...record.read.stretches import Stretch
+from ...record.read.run import Run, Stretch
 from ...record.write.create import RunRequest, create_run, ids_from
-from ...record.write.data_of_run import is_to_come
-from .arrays import JobArray, arrays_of
+from ...record.write.inputs import is_to_come
+from .arrays import JobArray, OverFiles, arrays_of, plan_over_files
 from .budget import check_budget
 from .check_frozen import check_frozen, name_unseen_words, refuse_missing_files
 from .existing_runs import points_to_submit, refuse_unknown_command, without_unchanged
-from .over_files import OverFiles, plan_over_files
 from .plan import Plan, plan_submission
 from .script import CodeArchive, render_script, script_path, script_template
 from .send import Submitted, send_arrays, sent_record

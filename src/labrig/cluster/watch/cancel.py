@@ -9,14 +9,12 @@ from ...providers import provided
 from ...record.files.process import user
 from ...record.files.schema import Job
 from ...record.read.find import find_runs
-from ...record.read.roots import run_roots
-from ...record.read.run import Run
+from ...record.read.run import Run, run_roots
 from ...record.read.status import CANCELLED
 from ..schedulers import scheduler_of
-from ..schedulers.job_state import JobState
+from ..schedulers.job import JobState
 from .job_states import JobStates, require_job
-from .members import job_of, with_waiting
-from .unanswered import waits_here
+from .unanswered import job_of, waits_here, with_waiting
 from .waiting_here import cancel_waiting
 
 

@@ -1,7 +1,8 @@
-"""`lab queue`: the jobs of this project that are queued or running."""
+"""`lab queue`: the jobs of this project that are queued or running, and how long your runs waited in each queue."""
 
 from __future__ import annotations
 
+import statistics
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -11,8 +12,7 @@ from pathlib import Path
 from statistics import median
 
 from ...command_parser import CommandParser
-from ...machine.terminal import printable
-from ...machine.text_formats import HOUR_S, format_clock
+from ...machine.text_formats import HOUR_S, counted, format_clock, printable
 from ...machine.text_table import TextColumn, text_table
 from ...project import Project, read_yaml
 from ...providers import provided
@@ -23,14 +23,11 @@ from ...record.files.metrics_file import is_row
 from ...record.files.process import user
 from ...record.files.schema import RunRecord, SummaryRecord
 from ...record.read.attempt_files import last_attempt
-from ...record.read.roots import run_roots
-from ...record.read.rows import run_directories
-from ...record.read.run import run_record
+from ...record.read.rows import read_rows, run_directories
+from ...record.read.run import run_record, run_roots
 from ...record.read.status import COUNT_FIRST, UNENDED, is_preempted, status_of
-from .job_end import BY_USER, how_job_ended
-from .job_states import JobStates
-from .retry import StoppedRun, send_again
-from .waits import format_wait, typical_waits
+from .job_states import BY_USER, JobStates, how_job_ended
+from .waiting_here import StoppedRun, send_again
 
 # The jobs of the last day that something else than their program ended: a node, memory, a limit.
 
@@ -295,3 +292,42 @@ def format_queue(jobs: list[QueuedJob]) -> str:
         if job.reason:
             lines.append(f"    {job.reason}")
     return "\n".join(map(printable, lines))
+
+
+N_LATEST = 20  # runs of a queue that count
+
+
+@dataclass(frozen=True)
+class Wait:
+    """The typical wait in one queue.
+
+    Args:
+        queue: "" for the default one.
+        seconds: the median.
+        n_runs: that it is the median of.
+    """
+
+    site: str
+    queue: str
+    seconds: float
+    n_runs: int
+
+
+def typical_waits(project: Project) -> list[Wait]:
+    """The typical wait in each queue that your runs have waited in."""
+    seconds_of: dict[tuple[str, str], list[float]] = {}
+    for row in read_rows(run_roots(project)):
+        waited = row["waited"]
+        if waited and row["who"] == user():
+            seconds_of.setdefault((waited["site"], waited["queue"]), []).append(waited["seconds"])
+    return [
+        Wait(site, queue, statistics.median(seconds[:N_LATEST]), len(seconds[:N_LATEST]))
+        for (site, queue), seconds in sorted(seconds_of.items())
+    ]
+
+
+def format_wait(wait: Wait) -> str:
+    """One line: 0:12:03 in gpu of slurm (14 runs)."""
+    runs = counted(wait.n_runs, "run")
+    queue = wait.queue or "the default queue"
+    return f"{format_clock(wait.seconds)} in {queue} of {wait.site} ({runs})"

@@ -13,19 +13,16 @@ from ... import env
 from ...command_parser import CommandParser
 from ...errors import Failed, LabError
 from ...machine.gpu import Gpu, gpus, processes_on
-from ...machine.terminal import printable
-from ...machine.text_formats import format_clock
+from ...machine.text_formats import format_clock, printable
 from ...machine.text_table import TextColumn, text_table
 from ...project import Project
 from ...record.files.schema import Job
 from ...record.read.attempt_files import last_attempt
 from ...record.read.find import find_run
-from ...record.read.roots import run_roots
-from ...record.read.run import Run
+from ...record.read.run import Run, run_roots
 from ..schedulers import scheduler_of
-from ..schedulers.command import run_scheduler_command
+from ..schedulers.command import clean_environment, run_scheduler_command
 from ..schedulers.gpu_lease import DEFAULT_DIRECTORY, is_locked, numbers, read_lease, user_name
-from ..schedulers.job_variables import clean_environment
 from ..schedulers.scheduler import fill_in
 from .job_states import JobStates, require_job
 

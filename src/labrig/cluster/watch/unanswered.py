@@ -1,4 +1,4 @@
-"""Jobs that were sent, and of which the scheduler has not said whether it has them.
+"""Jobs that were sent, and of which the scheduler has not said whether it has them; the runs of one script or array.
 
 Each job carries the id of its run, so the scheduler can be asked for it: at once, and at the next look.
 Until then the record calls the job `unknown`, and no second one is sent.
@@ -13,8 +13,9 @@ from typing import cast
 
 from ...errors import Failed, LabError
 from ...record.files.schema import Job, RunRecord
-from ...record.read.find import number_of_job
+from ...record.read.find import number_of_array, number_of_job
 from ...record.read.run import Run
+from ..schedulers.job import run_dirs_of
 
 PAUSES_S = (1, 2, 4, 8, 16, 32)  # before each further question about a job that was just sent
 SURE_S = 180  # after the sending: a scheduler that answers, and lacks the job, never got it
@@ -144,3 +145,27 @@ def write_job(record: RunRecord, job: Job) -> Job:
         with suppress(OSError, LabError):  # a read-only disk: the scheduler is asked again
             Run.open(directory).update(job=job)
     return job
+
+
+def runs_of(script: Path) -> list[Run]:
+    """The runs that a job script has, and that were not sent again with another one."""
+    runs = []
+    for directory in run_dirs_of(script):
+        with suppress(LabError):  # it was deleted
+            run = Run.open(directory)
+            if (run.record.get("job") or {}).get("script") == str(script):
+                runs.append(run)
+    return runs
+
+
+def with_waiting(runs: list[Run], name: str) -> list[Run]:
+    """The runs; for the number of an array also those of its script that wait here to be sent."""
+    of_array = [run for run in runs if number_of_array(job_of(run).get("id", "")) == name]
+    found = {run.id for run in runs}
+    scripts = dict.fromkeys(job_of(run).get("script") for run in of_array)
+    members = [run for script in filter(None, scripts) for run in runs_of(Path(script))]
+    return runs + [run for run in members if run.id not in found and waits_here(run.record["job"])]
+
+
+def job_of(run: Run) -> Job:
+    return run.record.get("job") or {}

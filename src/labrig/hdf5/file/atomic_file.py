@@ -1,4 +1,9 @@
-"""A file takes its name when all of it is on the disk; a failed write leaves nothing."""
+"""A file takes its name when all of it is on the disk.
+
+A failed write leaves nothing, and a copy that was cut is continued.
+"""
+
+from __future__ import annotations
 
 import errno
 import fcntl
@@ -6,6 +11,7 @@ import glob
 import os
 import re
 import shutil
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -13,6 +19,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
+from ...errors import Failed
 from .errors import DataFileError
 
 LOCK = ".lock"  # in a temporary directory: locked as long as its process lives
@@ -108,3 +115,65 @@ def _number_in(text: str) -> int | None:
     """The error number in a message of HDF5."""
     match = re.search(r"errno = (\d+)", text)
     return int(match[1]) if match else None
+
+
+BLOCK_BYTES = 8 << 20  # copied at once
+
+
+@contextmanager
+def open_part(part: Path) -> Iterator[IO[bytes]]:
+    """A file that is not complete, to append to it; locked, until it is closed."""
+    flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW
+    try:
+        with os.fdopen(os.open(part, flags, 0o666), "ab") as stream:
+            if not is_ours(stream, part):
+                raise Failed(
+                    f"another process writes {part}. Type the same again when it has ended"
+                )
+            yield stream
+    except OSError as error:
+        error.filename = error.filename or str(part)
+        raise
+
+
+def is_ours(stream: IO[bytes], part: Path) -> bool:
+    """Whether no other process has the file locked, or has just given it its name."""
+    try:
+        fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:  # a disk without locks: two at once are rare, and the hash is compared
+        return True
+    return part.exists() and os.path.samestat(os.fstat(stream.fileno()), part.stat())
+
+
+@contextmanager
+def one_at_a_time(directory: Path, told: str = "") -> Iterator[None]:
+    """Waits until no other process is in such a block, which is `told`; a disk without locks lets all in."""
+    handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if told:
+                print(f"lab: {told}", file=sys.stderr)
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        except OSError:
+            pass
+        yield
+    finally:
+        os.close(handle)
+
+
+def continue_at(part: IO[bytes], n_bytes: int) -> int:
+    """Where the copy of a file goes on: at the end of what is there; at 0 when that is too much."""
+    start = os.fstat(part.fileno()).st_size
+    if start > n_bytes:
+        part.truncate(part.seek(0))
+        return 0
+    return start
+
+
+def read_blocks(source: IO[bytes]) -> Iterator[bytes]:
+    while block := source.read(BLOCK_BYTES):
+        yield block

@@ -11,8 +11,8 @@ from tqdm import tqdm
 from ...machine.progress import byte_progress
 from .attributes import meaning_lines
 from .errors import damaged
+from .hashes import keep_hash, read_hash, version_key
 from .layout import BLOCK_BYTES, OFFSETS, Array, Layout, read_layout
-from .version_cache import keep_hash, read_hash, version_key
 
 
 class PartFingerprint(TypedDict):

@@ -14,7 +14,7 @@ from ...command_parser import CommandParser
 from ...config.check_target import absolute_target, is_a
 from ...errors import LabError, nearest
 from ...project import Project, read_yaml, resolve_paths, this_project
-from ...record.write.data_of_run import file_of_run, names_file_of_run
+from ...record.write.inputs import file_of_run, names_file_of_run
 from .errors import DataFileError
 
 KEPT = re.compile(r".+-[0-9a-f]{12}")  # the stem of a file whose name another one took

@@ -1,20 +1,24 @@
-"""`lab data info`: what a data file holds, and where it fits."""
+"""`lab data info`: what a data file holds, and where it fits. `lab data verify`: checks every byte of a data set."""
+
+from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ...machine.counted import counted
+from ...errors import Failed
 from ...machine.disk import filesystem_type, free_bytes, lustre_stripes
 from ...machine.gpu import gpus
-from ...machine.memory import memory_limit_bytes, memory_used_bytes
-from ...machine.terminal import printable, short
+from ...machine.resources import memory_limit_bytes, memory_used_bytes
+from ...machine.text_formats import counted, printable, short
 from ...project import Project
-from .checksum import sha256_of_hashes
+from .checksum import fingerprint, sha256_of_hashes, verify_layout
 from .errors import DataFileError
-from .find import files_of_section, parser_for_one_file
+from .find import data_files_of, files_of_section, parser_for_one_file
 from .groups import FORMS, GROUPS, groups_of_splits
+from .hashes import fingerprint_folder
 from .joined import read_data_set, read_layouts
 from .layout import OFFSETS, Layout
 from .tokens import N_TOKENS, n_tokens_of
@@ -218,3 +222,35 @@ def free_gpu_bytes() -> int | None:
     """Free memory of the first GPU; None without one."""
     first = gpus()[:1]
     return first[0].free_MB << 20 if first else None
+
+
+def verify_command(project: Project, args: list[str]) -> None:
+    """Checks every byte of a data file; of a folder it prints the hash of all files."""
+    parser = parser_for_one_file("verify", "checks every byte of a data file")
+    parser.add_argument("--json", action="store_true", help='for scripts: {"sha256": ...}')
+    options = parser.parse_args(args)
+    files = data_files_of(project, options.name)
+    if files[0].is_dir():
+        print_folder(files[0], options.json)
+        return
+    try:
+        layout = read_data_set(project, options.name)
+        verify_layout(layout)
+    except DataFileError as error:
+        raise Failed(str(error)) from error
+    sha256 = fingerprint(layout, verified=True)["sha256"]
+    if options.json:
+        print(json.dumps({"sha256": sha256}))
+        return
+    print(
+        f"{layout.path}: all {layout.n_samples} samples are as they were written, sha256 {sha256}"
+    )
+
+
+def print_folder(folder: Path, as_json: bool) -> None:
+    """Prints the hash of a folder, which says nothing of damage: compare it with a recorded one."""
+    content = fingerprint_folder(folder, cached=False)
+    if as_json:
+        print(json.dumps({"sha256": content["sha256"]}))
+        return
+    print(f"{content['path']}: {content['n']} files, sha256 {content['sha256']}")

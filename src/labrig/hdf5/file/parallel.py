@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
-from ...machine.cpu import cores
+from ...machine.resources import cores
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")

@@ -10,7 +10,12 @@ from pathlib import Path
 
 from ...errors import Failed, LabError
 from ...project import Project
-from ..file.atomic_file import explain_write_errors, publish, temporary_directory_next_to
+from ..file.atomic_file import (
+    explain_write_errors,
+    one_at_a_time,
+    publish,
+    temporary_directory_next_to,
+)
 from ..file.checksum import fingerprint, sha256_of_arrays, sha256_of_hashes
 from ..file.errors import DataFileError
 from ..file.find import (
@@ -26,11 +31,9 @@ from ..file.groups import KnownGroups, known_groups
 from ..file.info import print_content
 from ..file.joined import FOLLOWS, join_layouts, read_layouts
 from ..file.layout import GROUP, Layout, read_layout
-from ..file.part import one_at_a_time
 from .command import config_of, end_cleanly, pack, print_reasons
-from .data_yaml import config_directory, pack_command_line, write_whole
+from .data_yaml import code_version, config_directory, pack_command_line, write_whole
 from .options import PackOptions, known_names, name_to_append_to, parse_options
-from .raw_programs import code_version
 from .samples import DamagedSamples
 from .split import NAMES_SUFFIX
 

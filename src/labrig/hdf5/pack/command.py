@@ -17,8 +17,8 @@ import numpy as np
 from ...config.targets import Definition
 from ...errors import LabError
 from ...failure import shown_path
-from ...machine.counted import counted
 from ...machine.progress import count_progress
+from ...machine.text_formats import counted
 from ...plugins import load_plugin, origin_of
 from ...project import LIBRARY, Project
 from ..file.atomic_file import temporary_directory_next_to
@@ -33,24 +33,28 @@ from ..file.find import (
     read_data_section,
     writable_directory,
 )
+from ..file.groups import SOURCE, SPAN, refuse_overlap
 from ..file.info import print_categories, print_classes, print_content, print_programs
 from ..file.joined import read_layouts
-from ..file.keep import refuse_foreign
 from ..file.layout import GROUP, read_layout
-from ..file.spans import SOURCE, SPAN, refuse_overlap
 from .arrays import Parts, join_parts, open_arrays
-from .collect import collect_fields, count_samples
-from .data_yaml import lines_written_for, pack_command_line, write_config
+from .collect import Findings, collect_fields, count_samples
+from .data_yaml import (
+    code_version,
+    find_programs,
+    lines_written_for,
+    pack_command_line,
+    programs_attr,
+    write_config,
+)
 from .fetch import fetch_raw
-from .findings import Findings
 from .options import PackOptions, known_names, parse_options
 from .own_samples import OwnSamples, load_data_class
-from .pair_files import looks_like_pairs, other_meaning
-from .raw_programs import code_version, find_programs, programs_attr
+from .pairs import looks_like_pairs, other_meaning
 from .samples import Collected, DamagedSamples, RawSamples, UnchangedFiles
 from .sources import KINDS, Source, is_table, kind_of, packers, reader_of
 from .split import Splitter, names_file, read_split_file, write_names
-from .writer import write_fields
+from .writer import refuse_foreign, write_fields
 
 EXIT_TERMINATED = 143
 MAX_REASONS = 5  # of samples that are left out, shown

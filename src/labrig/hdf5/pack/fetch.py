@@ -18,10 +18,9 @@ from ...machine.progress import byte_progress
 from ...project import this_project
 from ...record.files.atomic import sha256 as hash_of
 from ...record.files.forms import FileName, Sha256, problem_in
-from ..file.atomic_file import explain_write_errors, publish
+from ..file.atomic_file import explain_write_errors, one_at_a_time, open_part, publish, read_blocks
 from ..file.find import writable_directory
-from ..file.part import one_at_a_time, open_part, read_blocks
-from ..file.version_cache import keep_hash, read_hash, version_key
+from ..file.hashes import keep_hash, read_hash, version_key
 
 RAW = "raw"  # below a directory of paths.data
 TIMEOUT_S = 60

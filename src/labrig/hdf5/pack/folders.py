@@ -1,4 +1,9 @@
-"""Raw data in a folder or in tar archives: one file for each sample, one directory for each class."""
+"""Raw data in a folder or in tar archives: one file for each sample, one directory for each class.
+
+Images among them.
+"""
+
+from __future__ import annotations
 
 import json
 import os
@@ -12,12 +17,14 @@ from typing import Any
 
 import numpy as np
 
+from ...errors import require_package
 from ..file.errors import DataFileError
+from ..file.images import decode_image
 from ..file.names import OTHER_NAMES
 from ..file.parallel import map_in_order
 from .options import PackOptions
-from .samples import DamagedSamples, FilesSeen, RawFile, UnchangedFiles
-from .sources import Source, hint, source_labels
+from .samples import DamagedSamples, FilesSeen, RawFile, RawSamples, UnchangedFiles
+from .sources import SUFFIXES_OF_KIND, Source, hint, source_labels
 
 TAR = ".tar"
 # What folders and archives of one split are called, and the split
@@ -243,3 +250,28 @@ def read_class_folders(
 def class_attrs(classes: Sequence[str]) -> dict[str, dict[str, str]]:
     """The attributes of field y: the names of the classes, when there are names."""
     return {"y": {"classes": json.dumps(classes, ensure_ascii=False)}} if classes else {}
+
+
+CHECKED_SIZE = (8, 8)  # decoding to this small size is quick, and finds damage
+
+
+def read_images(options: PackOptions, damaged: DamagedSamples) -> RawSamples:
+    """Samples {"x": RGB uint8 (3, height, width), "y": class}, scaled and cropped to the size of the
+    options; without one, all images must have one size. Of the kind `encoded` x are the bytes of the
+    file, uint8, checked by decoding.
+    """
+    require_package("PIL", "reading images", "pillow")
+    raw = open_class_folders(options, "images", SUFFIXES_OF_KIND["images"], damaged)
+    is_encoded = options.kind == "encoded"
+    size = CHECKED_SIZE if is_encoded else options.size
+
+    def read(file: RawFile) -> np.ndarray:
+        content = file.content()
+        image_HWC = decode_image(content, size, background=options.background)
+        return np.frombuffer(content, np.uint8) if is_encoded else image_HWC.transpose(2, 0, 1)
+
+    attrs: dict[str, dict[str, Any]] = class_attrs(raw.classes)
+    if is_encoded:
+        background = {"background": options.background} if options.background else {}
+        attrs["x"] = {"encoding": "image", "ragged": 1} | background
+    return RawSamples(read_class_folders(raw, "x", read, damaged), attrs)

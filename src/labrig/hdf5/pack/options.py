@@ -17,8 +17,7 @@ from ..file.images import Colour, Size
 from ..file.layout import Layout
 from ..file.names import check_is_text, check_usual_name
 from ..file.tokens import Tokenizer
-from .sources import KINDS, Source, packers, parse_source
-from .spellings import Spellings
+from .sources import KINDS, Source, Spellings, packers, parse_source
 from .split import parse_shares
 
 DESCRIPTION = """Packs raw data into one .h5 file in the first writable directory of paths.data, and

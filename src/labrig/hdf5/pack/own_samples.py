@@ -16,7 +16,7 @@ import numpy as np
 from ...errors import LabError
 from ...failure import debugging, describe, shown_path
 from ..file.errors import DataFileError
-from ..file.spans import SOURCE, number_of_source
+from ..file.groups import SOURCE, number_of_source
 from .collect import Field
 from .folders import class_attrs
 from .options import PackOptions

@@ -15,11 +15,10 @@ from ...project import Project
 from ...record.files.forms import RelativePath, problem_in
 from ...record.freeze.frozen import unpack_code
 from ...record.read.find import RUN_HELP, find_run
-from ...record.read.roots import run_roots
-from ...record.read.run import Run
+from ...record.read.run import Run, run_roots
 from ...record.reproduce.code import run_code
 from ...record.reproduce.command import link_shared
-from ...record.reproduce.recorded_data import (
+from ...record.reproduce.recorded_inputs import (
     find_recorded_data,
     find_recorded_file,
     is_same_data,

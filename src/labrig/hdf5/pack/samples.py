@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..file.errors import DataFileError
-from ..file.version_cache import version_key
+from ..file.hashes import version_key
 from .collect import Field
 
 MAX_SUFFIXES = 6  # of other files, shown

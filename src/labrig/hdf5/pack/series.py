@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from ...machine.counted import counted
+from ...machine.text_formats import counted
 from ..file.errors import DataFileError
+from ..file.groups import SPAN
 from ..file.layout import TIME
-from ..file.spans import SPAN
 from .collect import NOT_FIELDS
 from .folders import walk
 from .options import PackOptions

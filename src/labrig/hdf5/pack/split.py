@@ -12,14 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from ...machine.counted import counted
 from ...machine.own_output import refuse_to_overwrite
+from ...machine.text_formats import counted
 from ..file.atomic_file import explain_write_errors, publish, temporary_directory_next_to
 from ..file.errors import DataFileError
 from ..file.groups import FORMS, GROUPS, KnownGroups, group_name, hash_of_group
 from ..file.names import check_split_name, check_usual_name
 from ..read.order import permutation
-from .spellings import MAX_SHOWN, Spellings, common_form, show
+from .sources import MAX_SHOWN, Spellings, common_form, show
 
 
 @dataclass(frozen=True)

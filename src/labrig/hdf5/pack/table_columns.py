@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ...machine.counted import counted
-from ...machine.terminal import short
+from ...machine.text_formats import counted, short
 from ..file.errors import DataFileError
 from .options import PackOptions
 from .table_files import TableFile

@@ -8,9 +8,8 @@ from functools import cached_property
 from typing import Any
 
 from ...errors import require_package
-from ...machine.cells import is_number_text
-from ...machine.counted import counted
-from ...machine.terminal import short
+from ...machine.text_formats import counted, short
+from ...machine.text_table import is_number_text
 from ..file.errors import DataFileError
 from .options import PackOptions
 from .sources import Source, hint

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ...machine.counted import counted
+from ...machine.text_formats import counted
 from ..file.errors import DataFileError
 from ..file.names import OTHER_NAMES
 from .collect import Field

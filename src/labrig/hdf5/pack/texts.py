@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ...machine.counted import counted
+from ...machine.text_formats import counted
 from ..file.errors import DataFileError
 from ..file.tokens import LEARNT, N_TOKENS, Tokenizer
 from .collect import Collector, Field, RaggedField, blocks_of

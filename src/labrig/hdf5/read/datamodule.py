@@ -14,22 +14,20 @@ from lightning.pytorch.utilities import rank_zero_only
 from torch.utils.data import DataLoader
 
 from ...errors import LabError
-from ...machine.counted import counted
-from ...machine.cpu import cores
-from ...machine.memory import memory_limit_bytes
+from ...machine.resources import cores, memory_limit_bytes
+from ...machine.text_formats import counted
 from ..file.checksum import Fingerprint, fingerprint, hash_of_rows
 from ..file.errors import DataFileError
 from ..file.find import find_data_files, place_of, require_pushed
+from ..file.groups import SOURCE, SPAN, refuse_overlap
 from ..file.joined import join_layouts, read_layouts
 from ..file.layout import GROUP, Layout, read_layout
-from ..file.spans import SOURCE, SPAN, refuse_overlap
 from ..file.tokens import N_TOKENS
 from ..pack.sources import KINDS
 from .dataset import H5Dataset, Transform, as_is
 from .field_readers import Shape, is_encoded
-from .folds import check_fold, rows_of_fold, rows_of_fraction
 from .loader import Loader, set_steps_done
-from .order import Order, samples_in_block
+from .order import Order, check_fold, rows_of_fold, rows_of_fraction, samples_in_block
 from .stage import read_into_cache, stage
 from .standardize import (
     Statistics,

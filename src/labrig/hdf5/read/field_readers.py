@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ...machine.cpu import cores
+from ...machine.resources import cores
 from ..file.errors import DataFileError
 from ..file.images import Colour, Size, decode_image
 from ..file.joined import JoinedRows

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from ...errors import LabError
-from ...machine.counted import counted
+from ...machine.text_formats import counted
 from ..file.errors import DataFileError
 from ..file.groups import group_hashes
 from ..file.layout import BLOCK_BYTES, GROUP, OFFSETS, Layout

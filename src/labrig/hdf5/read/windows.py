@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from ...errors import LabError
-from ...machine.counted import counted
+from ...machine.text_formats import counted
 from ..file.errors import DataFileError
 from ..file.layout import OFFSETS, Layout
 from .field_readers import field_of

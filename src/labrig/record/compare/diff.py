@@ -7,15 +7,14 @@ from typing import Any
 
 from ... import env
 from ...machine.caches import CACHES
-from ...machine.terminal import printable
+from ...machine.text_formats import printable
 from ...project import Project
 from ..files.code_section import library_difference
 from ..freeze.git import Git
 from ..freeze.packages import other_packages
 from ..read.find import find_run, run_parser
-from ..read.roots import run_roots
 from ..read.rows import read_row
-from ..read.run import Run
+from ..read.run import Run, run_roots
 from ..read.settings import list_differences
 
 # Entries of the recorded environment that are no cause of a difference.

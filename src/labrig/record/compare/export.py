@@ -12,18 +12,17 @@ from pathlib import Path
 
 from ...command_parser import CommandParser
 from ...errors import LabError
-from ...machine.cells import comment_text, spreadsheet_cell
-from ...machine.counted import counted
 from ...machine.own_output import MARK, refuse_to_overwrite
+from ...machine.text_formats import counted
+from ...machine.text_table import comment_text, format_latex, format_markdown, spreadsheet_cell
 from ...project import Project
 from ..files.atomic import write_file
 from ..keep.annotate import note_named
 from ..list.columns import short_titles
 from ..read.filters import FILTERS, none_of, parse_filter
-from ..read.roots import run_roots
 from ..read.rows import RUN_ID, read_rows
+from ..read.run import run_roots
 from .experiments import Experiment, numbers_of
-from .formats import format_latex, format_markdown
 from .table import (
     Table,
     add_table_options,

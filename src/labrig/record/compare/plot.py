@@ -13,9 +13,8 @@ from pathlib import Path
 
 from ...command_parser import CommandParser
 from ...errors import LabError, nearest
-from ...machine.counted import counted
 from ...machine.own_output import refuse_to_overwrite
-from ...machine.terminal import printable
+from ...machine.text_formats import counted, printable
 from ...project import Project
 from ..files.schema import Row
 from ..list.curves import (
@@ -28,12 +27,12 @@ from ..list.curves import (
     read_curve,
     text_curves,
 )
-from ..read.alike import evaluated_on
+from ..read.evaluations import evaluated_on
 from ..read.filters import FILTERS, none_of, parse_filter
 from ..read.find import RUN_HELP, find_run
 from ..read.ranking import monitor_of
-from ..read.roots import run_roots
 from ..read.rows import read_row, read_rows
+from ..read.run import run_roots
 from .experiments import group_experiments
 from .table import choose_rows, lines_of, names_of_columns, note
 

@@ -13,11 +13,10 @@ from ..files.atomic import number
 from ..files.metrics_file import ROW_KEYS, read_metrics
 from ..read.attempt_files import list_changes, read_attempts
 from ..read.rows import read_evaluated, read_row
-from ..read.run import Run
+from ..read.run import Run, stretches_of
 from ..read.settings import is_without_result, list_differences
 from ..read.status import deciding_attempt, final_weights
-from ..read.stretches import stretches_of
-from ..reproduce.recorded_weights import recorded_weights
+from ..reproduce.recorded_inputs import recorded_weights
 
 if TYPE_CHECKING:
     import torch

@@ -12,9 +12,8 @@ from typing import Any
 
 from ...command_parser import CommandParser
 from ...errors import LabError, require_package
-from ...machine.counted import counted
-from ...machine.terminal import printable
-from ...machine.text_formats import format_deviation, format_mean
+from ...machine.text_formats import counted, format_deviation, format_mean, printable
+from ...machine.text_table import Cell, format_latex, format_markdown, format_text
 from ...project import Project
 from ..files.schema import Row
 from ..list.columns import varies_within
@@ -37,10 +36,10 @@ from ..read.ranking import (
     settings_of,
     split_of,
 )
-from ..read.roots import run_roots
 from ..read.rows import read_rows, without_checks
+from ..read.run import run_roots
 from ..read.settings import as_text, differing_settings, format_setting, value_of
-from .code_files import find_same_code
+from .causes import DATA_PLACES, find_same_code, without_seeds
 from .experiments import (
     CODE,
     FOLD,
@@ -53,8 +52,6 @@ from .experiments import (
     remarks_on_code,
     remarks_on_folds,
 )
-from .formats import Cell, format_latex, format_markdown, format_text
-from .repetitions import DATA_PLACES, without_seeds
 from .seed_statistics import (
     CONFIDENCE,
     FEWEST_PAIRS,

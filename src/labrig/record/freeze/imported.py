@@ -10,25 +10,26 @@ from pathlib import Path
 
 from ...env import FROZEN_LIBRARY
 from ...errors import Refused
-from ...machine.counted import counted
+from ...machine.text_formats import counted
 from ...project import Project
 from ...version import __version__
 from ..files.atomic import sha256
 from ..files.code_section import library_name, library_of
 from ..files.schema import Code, UnfrozenFile
-from .frozen import frozen_code, frozen_directory, repository_top
-from .frozen_files import (
+from .frozen import (
+    frozen_code,
+    frozen_directory,
     frozen_hashes,
     git_hash,
     is_readme,
     left_out_reason,
+    repository_top,
     skip_reason,
     way_to_record,
 )
 from .git import Git, GitFailed
 from .library import read_library
-from .loading import CODE, OWN
-from .own_files import own_files
+from .loading import CODE, OWN, own_files
 from .packages import editable_repositories, nearest_repository
 
 FILTERED = "a filter of git has stored other bytes than those that ran"

@@ -18,7 +18,7 @@ from urllib.parse import unquote, urlsplit
 from ...machine.secrets import without_credentials
 from ...project import LIBRARY
 from .git import Git, GitFailed, Repository, locate, remote_of
-from .own_files import is_package_directory
+from .loading import is_package_directory
 
 # Installed files that were edited: `record.package_files=true` compares them with RECORD.
 

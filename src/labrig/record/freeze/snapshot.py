@@ -19,11 +19,12 @@ from ...machine.secrets import (
     known_secrets,
     refuse_tokens,
 )
-from ...machine.terminal import printable
+from ...machine.text_formats import printable
 from ...project import Project
 from ..files.schema import Code, SkippedFile, Submodule
-from .git import Git, GitFailed, locate, remote_of
-from .index import (
+from .git import (
+    Git,
+    GitFailed,
     IndexEntry,
     Staged,
     copy_index,
@@ -31,6 +32,8 @@ from .index import (
     forget_replaced,
     list_entries,
     list_staged,
+    locate,
+    remote_of,
     touched_files,
     unhide_files,
 )

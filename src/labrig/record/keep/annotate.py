@@ -20,10 +20,9 @@ from ..files.manifest import append_listed
 from ..files.process import user
 from ..files.schema import Note
 from ..read.find import VERSIONS, find_run, run_of_version, run_parser
-from ..read.roots import run_roots
 from ..read.row_cache import outdate_row
 from ..read.rows import read_rows, read_tags
-from ..read.run import Run
+from ..read.run import Run, run_roots
 
 MAX_LENGTH = 100  # characters of a tag
 NOBODY = "-"  # in place of a run: no longer the tag of one run

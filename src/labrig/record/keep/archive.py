@@ -18,10 +18,9 @@ from tqdm import tqdm
 from ...command_parser import CommandParser
 from ...env import FROZEN_LIBRARY
 from ...errors import LabError
-from ...machine.counted import counted
 from ...machine.progress import byte_progress
 from ...machine.secrets import find_tokens, known_secrets, refuse_tokens
-from ...machine.terminal import printable
+from ...machine.text_formats import counted, printable
 from ...project import Project
 from ..files.atomic import sha256, write_json
 from ..files.checkpoint_files import files_of
@@ -34,9 +33,8 @@ from ..freeze.frozen import repository_beside, repository_top, repository_with, 
 from ..freeze.snapshot import commit_tree
 from ..read.attempt_files import read_attempts
 from ..read.filters import FILTERS, filter_rows, parse_filter
-from ..read.roots import run_roots
 from ..read.rows import read_rows
-from ..read.run import Run
+from ..read.run import Run, run_roots
 from ..read.status import UNENDED, final_weights
 from ..verify.files import ARCHIVED
 from ..verify.results import BEST

@@ -10,13 +10,12 @@ import zlib
 from pathlib import Path
 
 from ...errors import Failed, LabError
-from ...machine.counted import counted
+from ...machine.text_formats import counted
 from ..files.atomic import read_text, sha256
 from ..files.forms import RelativePath, problem_in
 from ..read.run import Run
-from ..verify.code import check_code
 from ..verify.files import Part, check_record, check_settings
-from ..verify.results import check_checkpoints, check_metrics
+from ..verify.results import check_checkpoints, check_code, check_metrics
 
 MANIFEST = "manifest-sha256.txt"
 

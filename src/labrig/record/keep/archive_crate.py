@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from ...env import FROZEN_LIBRARY
-from ...machine.cells import markdown_cell
-from ...machine.counted import counted
+from ...machine.text_formats import counted
+from ...machine.text_table import markdown_cell
 from ...project import LIBRARY, Project
 from ..files.code_section import library_name, library_of
 from ..files.schema import Row

@@ -21,7 +21,7 @@ COMPRESSED = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ\0": lzma.open
 ZIP = b"PK\3\4"
 # zstd, lz4, 7z, RAR, compress
 UNKNOWN = (b"\x28\xb5\x2f\xfd", b"\x04\x22\x4d\x18", b"7z\xbc\xaf\x27\x1c", b"Rar!", b"\x1f\x9d")
-# A page of lab report holds its data so, see report/curves.py.
+# A page of lab report holds its data so, see report/figures.py.
 PACKED = re.compile(rb'<script type="text/plain" id="[^"]*">([A-Za-z0-9+/=]+)</script>')
 UNREADABLE = (
     OSError,

@@ -14,9 +14,8 @@ from pathlib import Path
 
 from ...command_parser import CommandParser
 from ...errors import LabError, Refused
-from ...machine.counted import counted
 from ...machine.disk import mounts_below
-from ...machine.terminal import printable
+from ...machine.text_formats import counted, printable
 from ...project import Project
 from ..files.code_section import checked_out_submodules
 from ..files.json_lines import read_lines
@@ -27,18 +26,17 @@ from ..read.attempt_files import read_attempts
 from ..read.evaluations import EVALUATIONS
 from ..read.filters import FILTERS, filter_rows, parse_filter
 from ..read.ranking import split_mode
-from ..read.roots import FILE as ROOTS
-from ..read.roots import missing_roots, run_roots
 from ..read.row_cache import outdate_row
 from ..read.rows import read_rows, recorded_id, run_directories
-from ..read.run import Run, run_record
-from ..read.size import bytes_below, format_bytes
+from ..read.run import FILE as ROOTS
+from ..read.run import Run, missing_roots, run_record, run_roots
 from ..read.status import job_state_of
+from ..read.used import bytes_below, format_bytes
 from ..write.claim import claim_attempt, is_claimed, withdraw_claim
 from ..write.weights_place import OWNER, own_place
 from .annotate import annotate
-from .needed import Protection
-from .ours import (
+from .deletable import (
+    Protection,
     is_commit,
     is_of_project,
     leftovers,

@@ -1,4 +1,7 @@
-"""The columns of `lab runs list`: which metrics and settings are shown, and as what text."""
+"""The columns of `lab runs list`: which metrics and settings are shown, and as what text.
+
+Runs as a table for a notebook.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +9,17 @@ import json
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from typing import Any
 
-from ...machine.terminal import printable
-from ...machine.text_formats import ellipsis, format_value
+from ...machine.text_formats import HOUR_S, ellipsis, format_value, printable
 from ...machine.text_table import TextColumn
+from ...project import Project
 from ..files.schema import Row
-from ..read.fields import LIST, names_shown
-from ..read.filters import require_keys
+from ..read.fields import LIST, NOTEBOOK, names_shown
+from ..read.filters import filter_rows, parse_filter, require_keys
 from ..read.ranking import main_first, monitors_of
-from ..read.settings import all_keys, differing_settings, format_setting, value_of
+from ..read.rows import read_rows
+from ..read.run import run_roots
+from ..read.settings import ABSENT, all_keys, differing_settings, format_setting, value_of
+from ..read.status import job_state_of
 
 N_FIRST_METRICS = (
     2  # with the wanted ones; the settings that differ come after these, before the other metrics
@@ -149,3 +155,43 @@ def format_field(value: Any) -> str:
     if isinstance(value, list):
         return ",".join(map(str, value)) or "-"
     return "-" if value is None else str(value)
+
+
+def runs(*filters: str, project: Project | None = None) -> list[dict[str, Any]]:
+    """The runs as a table, newest first: a dict for each, which pandas.DataFrame takes.
+
+    Args:
+        filters: as after `lab runs list`: "trial=wide", "status=finished", "val/loss<0.3".
+
+    Returns:
+        Facts such as run_id, trial, status, seed, commit, gpu_hours, run_dir; metrics by their
+        names; the settings that differ between these runs by their dotted keys.
+
+    Raises:
+        LabError: a filter is not understood, or no run has what it names.
+    """
+    project = project or Project.of_notebook()
+    rows = read_rows(run_roots(project), job_state_of())
+    return flat_rows(filter_rows(rows, [parse_filter(text) for text in filters]))
+
+
+def flat_rows(rows: list[Row]) -> list[dict[str, Any]]:
+    """A dict for each run: its facts, its metrics, and the settings that differ between the runs.
+
+    A metric or setting that a run lacks is missing in its dict; pandas makes it NaN.
+    """
+    names = names_shown(NOTEBOOK)
+    differing = differing_settings([row["settings"] for row in rows])
+    settings = [key for key in differing if key not in names]
+    return [flat_row(row, names, settings) for row in rows]
+
+
+def flat_row(row: Row, names: list[str], settings: list[str]) -> dict[str, Any]:
+    """One run: the fields `names`, and the settings with these dotted keys."""
+    facts = {name: row[name] for name in names}
+    facts["init_from"] = (row["init_from"] or {}).get("source")
+    facts["gpu_hours"] = (row["gpu_seconds"] or 0) / HOUR_S
+    facts["tags"] = ",".join(map(str, row["tags"]))
+    values = {key: value_of(row["settings"], key) for key in settings}
+    shown = {key: value for key, value in values.items() if value is not ABSENT}
+    return facts | shown | row["metrics"]

@@ -8,8 +8,7 @@ import shutil
 import sys
 
 from ...command_parser import CommandParser
-from ...machine.terminal import printable, shows_colours
-from ...machine.text_formats import ellipsis
+from ...machine.text_formats import ellipsis, printable, shows_colours
 from ...machine.text_table import TextColumn, text_table
 from ...project import Project
 from ..files.schema import Row
@@ -26,11 +25,11 @@ from ..read.filters import (
     sort_rows,
 )
 from ..read.ranking import split_mode
-from ..read.roots import run_roots
 from ..read.rows import read_rows
+from ..read.run import run_roots
 from ..read.settings import ABSENT, differing_settings, value_of
-from ..read.size import format_bytes, size_of_row
 from ..read.status import job_state_of
+from ..read.used import format_bytes, size_of_row
 from .columns import IN_EVERY_TABLE, choose_columns, require_columns
 
 # The marks in a list of runs, for what its numbers do not show.
@@ -203,7 +202,7 @@ def write_csv(rows: list[Row], names: list[str] | None) -> None:
     """Prints a line per run; metrics and settings that a run lacks are empty."""
     import csv  # the table does not need them
 
-    from ...machine.cells import spreadsheet_cell
+    from ...machine.text_table import spreadsheet_cell
 
     fields = list(dict.fromkeys([*FIRST_IN_CSV, *names_shown(CSV)]))
     settings = names

@@ -11,16 +11,14 @@ from typing import Any
 
 from ...command_parser import CommandParser
 from ...errors import LabError, nearest
-from ...machine.counted import counted
-from ...machine.terminal import printable
-from ...machine.text_formats import GB, HOUR_S, KWH_J
+from ...machine.text_formats import GB, HOUR_S, KWH_J, counted, printable
 from ...machine.text_table import TextColumn, text_table
 from ...project import Project, read_yaml, user_config
 from ..files.schema import Row
 from ..read.attempt_files import read_attempts
 from ..read.fields import largest_of, total_of
-from ..read.roots import run_roots
 from ..read.rows import read_rows
+from ..read.run import run_roots
 
 # What a GPU-hour and a kWh cost you: prices.yaml in your configuration directory (~/.config/lab).
 #

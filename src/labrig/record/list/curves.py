@@ -11,7 +11,7 @@ from pathlib import Path
 from ...errors import LabError, require_package
 from ...machine.own_output import PICTURE_FACTS
 from ...machine.text_formats import HOUR_S
-from ..files.metric_columns import MetricColumns, extreme_places
+from ..files.metrics_file import MetricColumns, extreme_places
 
 AXES = ("step", "epoch", "hours")
 MOST_DRAWN = 5000  # points; a picture has a tenth of the columns

@@ -7,15 +7,13 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from ...machine.counted import counted
-from ...machine.terminal import printable
-from ...machine.text_formats import format_value
+from ...machine.text_formats import counted, format_value, printable
 from ...project import Project
 from ..files.atomic import read_advisory, write_json
 from ..files.process import user
 from ..files.schema import Row
-from ..read.roots import run_roots
 from ..read.rows import read_rows
+from ..read.run import run_roots
 from ..read.status import ENDED, UNENDED, job_state_of
 
 KINDS = (*ENDED, "continued", *UNENDED)

@@ -8,9 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from ...machine.counted import counted
-from ...machine.terminal import printable
-from ...machine.text_formats import format_duration, format_value
+from ...machine.text_formats import counted, format_duration, format_value, printable
 from ...project import Project
 from ..files.after import AfterRuns, format_retry
 from ..files.code_section import library_name
@@ -30,10 +28,8 @@ from ..read.each import DONE, INPUTS, Inputs, done_files
 from ..read.evaluations import format_evaluation, metric_and_place, newest_evaluations
 from ..read.fields import LINE, SHOW, fields_shown, names_shown
 from ..read.find import find_run, run_parser
-from ..read.roots import run_roots
 from ..read.rows import read_row
-from ..read.run import Run
-from ..read.size import format_bytes, size_of_row
+from ..read.run import Run, run_roots
 from ..read.status import (
     COUNT_FIRST,
     UNENDED,
@@ -42,11 +38,17 @@ from ..read.status import (
     job_state_of,
     job_words_of,
 )
-from ..read.used import format_used, settings_that_would_do, used_on_nodes
-from ..reproduce.recorded_weights import format_weights, recorded_weights
-from ..verify.code import lacking_lines
+from ..read.used import (
+    format_bytes,
+    format_used,
+    settings_that_would_do,
+    size_of_row,
+    used_on_nodes,
+)
+from ..reproduce.recorded_inputs import format_weights, recorded_weights
 from ..verify.files import identity_problems
-from ..write.data_of_run import format_data_origin
+from ..verify.results import lacking_lines
+from ..write.inputs import format_data_origin
 
 MAX_CHANGES = 5  # lines about the environment of an attempt
 MAX_PARSED = 1000  # characters of what the parser of a script gave

@@ -16,11 +16,11 @@ from functools import cached_property
 from typing import Any, TypeGuard
 
 from ...errors import LabError, nearest
-from ...machine.cells import is_number_text
-from ...machine.counted import counted
+from ...machine.text_formats import counted
+from ...machine.text_table import is_number_text
 from ..files.atomic import number
 from ..files.schema import Row
-from .alike import alike
+from .evaluations import alike
 from .ranking import rank_by_metric, require_mode, settings_of, split_mode
 from .settings import ABSENT, all_keys, value_of
 from .status import STATES

@@ -1,4 +1,6 @@
-"""A cache of rows, which makes it fast to list thousands of runs. It may be deleted at any time.
+"""What a listing needs of a run, and a cache of it, which makes it fast to list thousands.
+
+It may be deleted at any time.
 
 It is a file on this machine's own disk. A row counts as long as its run's summary.json has the same
 time and size; a new note or evaluation touches that file. When the cache is missing, damaged, older or on a
@@ -22,8 +24,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from ..files.schema import Row
-from .fields import FIELDS, Field
+from ..files.atomic import FORMAT
+from ..files.schema import Row, RunRecord
+from .attempt_files import read_attempts
+from .fields import FIELDS, FIELDS_HASH, Field, RecordedRun
 from .status import may_run_again
 
 
@@ -180,3 +184,19 @@ def file_stamp(path: str) -> str | None:
     except OSError:
         return None
     return f"{status.st_mtime_ns} {status.st_size}"
+
+
+OF_CODE = ("commit", "tree", "branch", "dirty", "package_tree", "trial_tree")
+
+
+def summarise(record: RunRecord, run_dir: Path) -> dict[str, Any]:
+    """The summary of a run on which nobody works."""
+    run = RecordedRun(record, run_dir, read_attempts(run_dir))
+    code: dict[str, Any] = dict(record.get("code") or {})
+    return {
+        "format": FORMAT,
+        "fields": FIELDS_HASH,
+        **{field.name: field.source(run, field.name) for field in FIELDS if field.source},
+        "code": {key: code.get(key) for key in OF_CODE},
+        "config_sha256": record.get("config_sha256"),
+    }

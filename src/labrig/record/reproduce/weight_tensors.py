@@ -16,7 +16,7 @@ from ...project import this_project
 from ..files.forms import problem_in
 from ..files.schema import InitialWeights
 from ..read.directory_weights import read_weights
-from .recorded_weights import find_content
+from .recorded_inputs import find_content
 
 LEFT_OUT = "left_out"  # a key of checkpoints: LeftOut
 WEIGHTS = "state_dict"  # and what begins so: weights of other moments

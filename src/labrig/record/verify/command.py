@@ -15,16 +15,16 @@ from ..keep.archive_check import check_directory, is_archive, verify_archive
 from ..read.attempt_files import list_changes, outputs_of, read_attempts
 from ..read.evaluations import EVALUATIONS, format_evaluation, newest_evaluations
 from ..read.find import find_run, run_parser
-from ..read.roots import run_roots
-from ..read.run import Run
-from ..reproduce.recorded_data import (
+from ..read.run import Run, run_roots
+from ..reproduce.recorded_inputs import (
     content_of,
     find_recorded_data,
+    find_recorded_weights,
     is_same_data,
     recorded_files,
+    recorded_weights,
     verify_data,
 )
-from ..reproduce.recorded_weights import find_recorded_weights, recorded_weights
 from ..write.attempt import complete_record
 from .files import Part, identity_problems
 

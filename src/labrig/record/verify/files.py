@@ -34,11 +34,11 @@ from ..files.schema import (
 from ..read.attempt_files import AttemptFiles, read_attempts
 from ..read.evaluations import EVALUATIONS
 from ..read.fields import Summary
+from ..read.row_cache import summarise
 from ..read.rows import run_directories
 from ..read.run import Run
 from ..read.settings import ABSENT
 from ..read.status import ROWS, UNENDED, status_of
-from ..read.summary import summarise
 from ..write.attempt import LOGS, RESERVE
 
 SETTINGS = ("config.yaml", "overrides.txt")

@@ -32,10 +32,10 @@ from ..files.metrics_file import last_metrics
 from ..files.process import job_facts, process_facts
 from ..files.schema import RaisedError
 from ..read.attempt_files import further_nodes, n_gpus, read_attempts
+from ..read.row_cache import summarise
 from ..read.run import run_record
-from ..read.size import size_of_run
 from ..read.status import ROWS, needless_weights, set_result_aside
-from ..read.summary import summarise
+from ..read.used import size_of_run
 from .claim import is_claimed, is_superseded, withdraw_claim
 
 # What torch says of this process: versions, flags, threads and GPUs.

@@ -1,6 +1,8 @@
-"""What a process ran, for the record of its attempt.
+"""What a process ran, for the record of its attempt; its workers load the project's modules as they were frozen.
 
 Worker processes that are started anew load the frozen code; forked ones have it already.
+
+ran.py has them import this module first, and the loader the server that starts its workers.
 """
 
 from __future__ import annotations
@@ -12,13 +14,15 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from ... import env
 from ...errors import LabError
-from ...project import Project
+from ...project import Project, this_project
 from ..files.schema import Code, StartRecord, UnfrozenFile
 from ..freeze.frozen import frozen_code, frozen_directory
 from ..freeze.imported import ImportedCode, Policy, format_files, refuse_unfrozen, unfrozen
 from ..freeze.loading import OWN
 from ..freeze.packages import edited_modules
+from ..read.attempt_files import read_attempt
 from ..read.run import Run
 
 DEFAULT_POLICY = Policy()
@@ -120,7 +124,7 @@ def places_in(paths: Mapping[str, Any]) -> list[Path]:
     return [Path(entry) for entry in entries]
 
 
-WORKERS = "labrig.record.write.workers"  # loads the frozen code when it is imported
+WORKERS = "labrig.record.write.ran"  # loads the frozen code when it is imported
 
 
 class ImportsWorkers:
@@ -146,3 +150,15 @@ def tell_new_processes() -> None:
         return {"labrig": ImportsWorkers(), **prepare(name)}
 
     spawn.get_preparation_data = prepare_with_workers
+
+
+def load_frozen_code() -> None:
+    """Loads modules from now on as the attempt that this process belongs to has frozen them."""
+    run = Run.open(Path(os.environ[env.RUN_DIR]))
+    OWN.report_to(run.dir / "attempts" / os.environ[env.ATTEMPT])
+    start = read_attempt(run.dir, int(os.environ[env.ATTEMPT])).start
+    imported_code(this_project(), code_of_process(run, start))
+
+
+if env.RUN_DIR in os.environ and env.ATTEMPT in os.environ:
+    load_frozen_code()

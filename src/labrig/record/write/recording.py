@@ -22,7 +22,7 @@ from ... import env
 from ...config.schema import all_settings
 from ...errors import Failed, LabError
 from ...failure import debugging, describe, is_interruption, shown_path
-from ...machine.disk_errors import explain_disk_error
+from ...machine.disk import explain_disk_error
 from ...project import Project
 from ..files.atomic import read_advisory
 from ..files.manifest import write_listed

@@ -15,6 +15,7 @@ from typing import Annotated, Any
 from ...command_parser import CommandParser
 from ...config.targets import signature_of
 from ...errors import Failed, LabError, Refused
+from ...hdf5.file.atomic_file import continue_at, open_part, read_blocks
 from ...hdf5.file.errors import DataFileError
 from ...hdf5.file.find import (
     config_file_of,
@@ -25,17 +26,15 @@ from ...hdf5.file.find import (
     read_data_section,
     writable_directory,
 )
-from ...hdf5.file.part import continue_at, open_part, read_blocks
 from ...machine.progress import byte_progress
-from ...machine.terminal import printable
+from ...machine.text_formats import printable
 from ...machine.text_table import TextColumn, text_table
 from ...project import Project, read_yaml
 from ...record.files.atomic import write_file
 from ...record.files.forms import RelativePath, problem_in
 from ...record.read.find import RUN_HELP, find_run
-from ...record.read.roots import run_roots
-from ...record.read.run import Run
-from ...record.reproduce.recorded_data import stored_place
+from ...record.read.run import Run, run_roots
+from ...record.reproduce.recorded_inputs import stored_place
 from .store import PLACE, FolderStore, Store, StoredData, StoredFile, StoredPart, files_by_content
 
 PLACE_HELP = "a folder of the group, ssh://HOST/FOLDER, or s3://BUCKET/FOLDER"
@@ -51,12 +50,12 @@ def open_store(project: Project, place: str) -> Iterator[Store]:
     if problem:
         raise LabError(f"the place of the data: {problem}. Write such as: /group/data")
     if place.startswith("ssh://"):
-        from .ssh import ssh_store
+        from .store import ssh_store
 
         with ssh_store(place) as store:
             yield store
     elif place.startswith("s3://"):
-        from .s3 import S3Store
+        from .store import S3Store
 
         yield S3Store(place)
     else:

@@ -1,26 +1,30 @@
-"""What all places of shared data files have in common: names by content, and what lies there.
+"""Places of shared data files, named by content: a folder, a folder of a host, storage with the interface of S3.
 
 The plainest of them is a folder of the group.
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
+import shlex
+import subprocess
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Annotated, NotRequired, TypedDict
+from typing import IO, Annotated, Any, NotRequired, TypedDict
 
-from ...errors import Failed
-from ...hdf5.file.atomic_file import publish
+from ...errors import Failed, require_package
+from ...hdf5.file.atomic_file import continue_at, open_part, publish, read_blocks
 from ...hdf5.file.errors import DataFileError
-from ...hdf5.file.part import continue_at, open_part, read_blocks
 from ...machine.disk import require_free_space
 from ...record.files.atomic import open_file, sha256
 from ...record.files.forms import RelativePath, Sha256, matches
+from ..connection import CANNOT_CONNECT, MARK, Connection, Host, Quoted, connect, host_script
+from ..pull import BEGINS, find_beginning
 
 NAME = re.compile(r"(?P<sha256>[0-9a-f]{64})-(?P<name>[A-Za-z0-9_][A-Za-z0-9_.-]*)\.h5")
 # A folder; or a host as after `ssh`, or a bucket, and a folder there. It becomes words of commands.
@@ -158,3 +162,204 @@ class FolderStore(Store):
         stream = open_file(self.folder / file)
         stream.seek(start)
         return stream
+
+
+HOME = "~/"  # begins a folder of the home directory there
+
+
+@contextmanager
+def ssh_store(place: str) -> Iterator[SshStore]:
+    """The store at ssh://HOST/FOLDER, over one connection."""
+    address, _, folder = place.removeprefix("ssh://").partition("/")
+    with connect(Host(address, path=folder)) as connection:
+        yield SshStore(connection, folder)
+
+
+class SshStore(Store):
+    """Data files in a folder of a host. One that is being copied is there as .NAME.part.
+
+    Args:
+        folder: from the root of the host; ~/ is the home directory.
+    """
+
+    def __init__(self, connection: Connection, folder: str) -> None:
+        self.connection = connection
+        self.folder = Quoted(shlex.quote(f"/{folder}"))
+        if folder.startswith(HOME):
+            self.folder = Quoted(f'"$HOME"/{shlex.quote(folder.removeprefix(HOME))}')
+
+    def files(self) -> list[StoredFile]:
+        return stored_files(self._entries())
+
+    def push(self, source: Path, file: str, tell: Callable[[int], object]) -> None:
+        n_bytes = source.stat().st_size
+        part = f".{file}.part"
+        sizes = {name: size_bytes for name, size_bytes, _ in self._entries()}
+        start = sizes.get(part, 0)
+        if start > n_bytes:
+            start = 0
+        script = host_script(
+            "store",
+            mark=MARK,
+            folder=self.folder,
+            part=part,
+            file=file,
+            start=start,
+            n_bytes=n_bytes,
+            sha256=sha256(source),
+        )
+        tell(start)
+        with open(source, "rb") as original:
+            original.seek(start)
+            problems = self._send(script, original, tell)
+        if problems:
+            raise Failed(f"{self.connection.host.name}: {problems[0]}. Type the same again")
+
+    def holds(self, stored: StoredFile, source: Path) -> bool:
+        if not super().holds(stored, source):
+            return False
+        script = f"cd {self.folder} && printf %s {shlex.quote(MARK)} && sha256sum < {shlex.quote(stored.file)}"
+        lines = list(self.connection.answers(script))
+        return bool(lines) and lines[0].split(" ")[0] == sha256(source)
+
+    @contextmanager
+    def open(self, file: str, start: int) -> Iterator[IO[bytes]]:
+        name = shlex.quote(file)
+        script = (
+            f"cd {self.folder} && echo {shlex.quote(BEGINS)} && exec tail -c +{start + 1} -- {name}"
+        )
+        command = self.connection.command(script)
+        with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+            stream = process.stdout
+            assert stream is not None  # it is a pipe
+            begins = find_beginning(stream)
+            if begins:
+                yield stream
+            stream.close()
+        if process.returncode == CANNOT_CONNECT or not begins:
+            self.connection.check(process.returncode or CANNOT_CONNECT)
+
+    def _entries(self) -> list[tuple[str, int, float]]:
+        """Name, bytes and time of change of each file there, complete or not."""
+        entries = []
+        for line in self.connection.answers(host_script("stored", mark=MARK, folder=self.folder)):
+            words = line.split(" ", 2)
+            try:
+                entries.append((words[2], int(words[0]), float(words[1])))
+            except (IndexError, ValueError):  # a name of several lines
+                continue
+        return entries
+
+    def _send(self, script: str, source: IO[bytes], tell: Callable[[int], object]) -> list[str]:
+        """What a script that reads `source` prints behind MARK."""
+        command = self.connection.command(script)
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+            assert process.stdin is not None
+            assert process.stdout is not None
+            try:
+                for block in read_blocks(source):
+                    process.stdin.write(block)
+                    tell(len(block))
+                process.stdin.close()
+            except BrokenPipeError:
+                pass  # it has ended: its exit code says why
+            output = process.stdout.read().decode(errors="replace")
+        self.connection.check(process.returncode)
+        lines = output.splitlines()
+        return [line.removeprefix(MARK) for line in lines if line.startswith(MARK)]
+
+
+PART_BYTES = 16 << 20
+MAX_PARTS = 1000  # that one answer lists; S3 takes ten times as many
+
+
+class S3Store(Store):
+    """Data files below s3://BUCKET/FOLDER.
+
+    An upload in parts shows nothing until it is completed. Keys and the address of the server are
+    those of Amazon's own programs: ~/.aws, AWS_PROFILE, AWS_ENDPOINT_URL.
+    """
+
+    def __init__(self, place: str) -> None:
+        require_package("s3fs", place)
+        from s3fs import S3FileSystem  # optional
+
+        self.place = place
+        self.bucket, _, folder = place.removeprefix("s3://").partition("/")
+        self.prefix = f"{folder.strip('/')}/" if folder.strip("/") else ""
+        self.system: Any = S3FileSystem(use_listings_cache=False, skip_instance_cache=True)
+
+    def files(self) -> list[StoredFile]:
+        with self.explain_errors():
+            try:
+                entries = self.system.ls(f"{self.bucket}/{self.prefix}", detail=True)
+            except FileNotFoundError:  # a bucket has no empty folders
+                return []
+        below = f"{self.bucket}/{self.prefix}"
+        return stored_files(
+            (entry["name"].removeprefix(below), entry["size"], entry["LastModified"].timestamp())
+            for entry in entries
+            if entry["type"] == "file"
+        )
+
+    def push(self, source: Path, file: str, tell: Callable[[int], object]) -> None:
+        n_bytes = source.stat().st_size
+        part_bytes = max(PART_BYTES, -(-n_bytes // MAX_PARTS))
+        with self.explain_errors(), open(source, "rb") as original:
+            upload = {"Bucket": self.bucket, "Key": self.prefix + file}
+            upload["UploadId"] = self.begun_upload(upload) or self.begin_upload(upload)
+            listed = self.system.call_s3("list_parts", **upload).get("Parts", [])
+            there = {(part["PartNumber"], part["ETag"]) for part in listed}
+            parts = []
+            while block := original.read(part_bytes):
+                number = len(parts) + 1
+                tag = f'"{hashlib.md5(block, usedforsecurity=False).hexdigest()}"'
+                if (number, tag) not in there:
+                    sent = self.system.call_s3(
+                        "upload_part", PartNumber=number, Body=block, **upload
+                    )
+                    tag = sent["ETag"]
+                parts.append({"PartNumber": number, "ETag": tag})
+                tell(len(block))
+            self.system.call_s3(
+                "complete_multipart_upload", MultipartUpload={"Parts": parts}, **upload
+            )
+
+    def begun_upload(self, upload: dict[str, str]) -> str | None:
+        """The id of the last upload of this file that was cut; None without one."""
+        answer = self.system.call_s3(
+            "list_multipart_uploads", Bucket=upload["Bucket"], Prefix=upload["Key"]
+        )
+        ids = [
+            each["UploadId"] for each in answer.get("Uploads", []) if each["Key"] == upload["Key"]
+        ]
+        return ids[-1] if ids else None
+
+    def begin_upload(self, upload: dict[str, str]) -> str:
+        return self.system.call_s3("create_multipart_upload", **upload)["UploadId"]
+
+    @contextmanager
+    def open(self, file: str, start: int) -> Iterator[IO[bytes]]:
+        with (
+            self.explain_errors(),
+            self.system.open(f"{self.bucket}/{self.prefix}{file}", "rb", PART_BYTES) as stream,
+        ):
+            stream.seek(start)
+            yield stream
+
+    @contextmanager
+    def explain_errors(self) -> Iterator[None]:
+        """Raises Failed, with one line, for whatever the server or its address is not right in."""
+        from botocore.exceptions import BotoCoreError, ClientError  # comes with s3fs
+
+        try:
+            yield
+        except (BotoCoreError, ClientError, PermissionError, FileNotFoundError) as error:
+            raise Failed(
+                f"{self.place}: {first_line(error)}. Its keys and its server are those of ~/.aws, or "
+                "of the variables AWS_PROFILE and AWS_ENDPOINT_URL"
+            ) from error
+
+
+def first_line(error: Any) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")

@@ -14,7 +14,7 @@ from ...record.files.checkpoint_files import OTHER_WEIGHTS, files_of, metadata_p
 from ...record.files.checkpoint_hashes import read_sums
 from ...record.read.attempt_files import last_attempt
 from ...record.read.rows import RUN_ID
-from ...record.write.own_weights import refuse_other_weights
+from ...record.write.weights_place import refuse_other_weights
 
 CANDIDATES = ("last.ckpt", "previous.ckpt")  # newest first
 OTHERS = ("finished.ckpt", "best.ckpt")  # from which one may choose to continue

@@ -25,8 +25,7 @@ from torch.utils.data import DataLoader, IterableDataset
 from ...hdf5.read.datamodule import data_ranks
 from ..lightning_internals import cycles_shorter_loaders, is_of_training_loop
 from ..lightning_internals_torch import iterations_replaced
-from .batch_seeds import SeededOrder
-from .random_state import random_numbers_of
+from .random_state import SeededOrder, random_numbers_of
 
 TRAIN, VAL, TEST = 0, 1, 2  # part of the entropy of a loader
 

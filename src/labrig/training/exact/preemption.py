@@ -16,7 +16,7 @@ import torch
 
 from ... import env
 from ...machine.stop import PREEMPTION_SIGNALS, STOP
-from ...record.read.stretches import note_beginning
+from ...record.read.run import note_beginning
 from ..lightning_internals import (
     called_before_validation,
     can_restart_validation,

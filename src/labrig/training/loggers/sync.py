@@ -18,9 +18,8 @@ from ...machine.secrets import hide_tokens
 from ...project import Project
 from ...record.files.atomic import read_advisory
 from ...record.files.schema import SummaryRecord
-from ...record.read.roots import run_roots
 from ...record.read.rows import run_directories
-from ...record.read.run import Run
+from ...record.read.run import Run, run_roots
 from ...record.read.status import UNENDED, job_state_of, status_of
 from .mlflow_run import SENT, MlflowRun, mlflow_place
 from .wandb_access import has_wandb_key, mark_uploaded, waiting_wandb, wandb_url

@@ -23,7 +23,7 @@ from ...record.files.checkpoint_hashes import known_hashes
 from ...record.read.attempt_files import read_attempts
 from ...record.read.run import Run, typed_overrides
 from ...record.write.attempt import note_attempt
-from ...record.write.own_weights import recorded_checkpoints
+from ...record.write.weights_place import recorded_checkpoints
 from ..checkpoints.checkpoint import Checkpoints
 from ..checkpoints.resume_point import whole_checkpoint
 from ..checkpoints.tested_weights import TestedWeights

@@ -15,7 +15,7 @@ from omegaconf import DictConfig
 from torch import nn
 
 from ...errors import LabError, Refused
-from ...machine.counted import counted
+from ...machine.text_formats import counted
 from ..lightning_internals_torch import (
     CompilerWatch,
     compile_errors,

@@ -15,12 +15,12 @@ from torch import Tensor
 from torch.nn.parameter import is_lazy
 
 from ...errors import LabError, NotComparable
-from ...machine.counted import counted
+from ...machine.text_formats import counted
 from ...project import this_project
 from ...record.files.schema import InitialWeights
 from ...record.read.run import Run
 from ...record.reproduce.weight_tensors import LEFT_OUT, WEIGHTS, LeftOut, read_tensors, shorten
-from ...record.write.initial_weights import resolve_weights
+from ...record.write.inputs import resolve_weights
 from ..checkpoints.resume_point import refuse_damaged, whole_checkpoint
 from ..watch.print_line import print_line
 

@@ -16,7 +16,7 @@ from ...hdf5.file.errors import DataFileError
 from ...hdf5.file.find import find_data_files, names_one_file
 from ...project import Project
 from ...record.read.run import Run
-from ...record.reproduce.recorded_data import (
+from ...record.reproduce.recorded_inputs import (
     find_recorded_data,
     is_same_data,
     kept_data,

@@ -15,7 +15,7 @@ from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LambdaLR, LRScheduler
 
 from ...errors import LabError
-from ..trained.load_from_checkpoint import complete_load_from_checkpoint
+from ..trained.load import complete_load_from_checkpoint
 
 # Tasks import this file: their own `load_from_checkpoint` works in a notebook, too.
 complete_load_from_checkpoint()

@@ -13,6 +13,7 @@ import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -24,10 +25,9 @@ from omegaconf import DictConfig, ListConfig
 
 from ...config.trainer_arguments import batches_per_step, duration_s, n_readers_of
 from ...errors import LabError
-from ...machine.cpu import cores, unused_cores
 from ...machine.gpu import cuda_of_driver, nvidia_driver
 from ...machine.ranks import discover
-from ...machine.torch_build import replaced_build
+from ...machine.resources import cores, unused_cores
 from ...record.files.process import user
 from ..lightning_internals import is_tested
 from ..watch.profilers import enable_line_marks, require_profiler
@@ -354,3 +354,22 @@ def no_gpu_message(reason: str) -> str:
 def n_processes_of(config: DictConfig) -> int:
     """Processes of a training on all nodes; `config` has no `auto`."""
     return int(config.trainer.devices) * discover().n_nodes
+
+
+RECORD = "lab-torch.txt"  # in the environment; lab.setup writes the build into it
+
+
+def replaced_build() -> str | None:
+    """What to say and to type when torch is of another build now; None when it is not."""
+    record = Path(sys.prefix) / RECORD
+    chosen = record.read_text(encoding="utf-8").strip() if record.exists() else ""
+    if not chosen:
+        return None
+    installed = metadata.version("torch")
+    if installed.endswith(f"+{chosen}"):
+        return None
+    return (
+        f"torch {installed} is not of the build {chosen} that make setup had chosen: uv add, "
+        "uv sync and uv run replace it.\nTo get it back: make setup. To keep this one: "
+        "make setup TORCH=default"
+    )

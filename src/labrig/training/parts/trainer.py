@@ -27,7 +27,7 @@ from ..checkpoints.in_parts import PartsIO, save_in_parts
 from ..exact.plain_loaders import PlainLoaders
 from ..exact.unsaved import GradientsByHand
 from ..lightning_internals import Internals
-from ..trained.load_from_checkpoint import complete_load_from_checkpoint
+from ..trained.load import complete_load_from_checkpoint
 from .build import build
 from .callbacks import fit_callbacks, tell_compiled
 from .compile import TellCompiled

@@ -44,15 +44,17 @@ from ...record.list.cost import cost_line
 from ...record.read.attempt_files import read_attempt, read_attempts
 from ...record.read.find import RUN_HELP, find_run
 from ...record.read.ranking import split_of
-from ...record.read.roots import run_roots
 from ...record.read.rows import read_rows
-from ...record.read.run import Run
-from ...record.reproduce.run_frozen import run_with_frozen_code, run_with_its_library
-from ...record.reproduce.today import what_the_project_lacks
+from ...record.read.run import Run, run_roots
+from ...record.reproduce.code import (
+    run_with_frozen_code,
+    run_with_its_library,
+    what_the_project_lacks,
+)
 from ...record.write.attempt import complete_record
 from ...record.write.claim import in_use
 from ...record.write.create import RunRequest, code_of_request, create_run
-from ...record.write.data_of_run import with_data_of_run
+from ...record.write.inputs import with_data_of_run
 from ...record.write.ran import WORKERS, RanCode, code_of_process, imported_code, places_in
 from ...record.write.recording import Recording, note_failure, record_attempt, status_for
 from ..checkpoints.resume_point import is_complete, whole_checkpoint

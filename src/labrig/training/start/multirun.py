@@ -31,13 +31,12 @@ from ...config.overrides import parse_overrides, sweep_points
 from ...config.program import is_program
 from ...config.resolve import load_variables
 from ...errors import LabError
-from ...machine.counted import counted
 from ...machine.stop import PREEMPTION_SIGNALS, STOP
+from ...machine.text_formats import counted
 from ...project import Project
 from ...record.files.schema import Code
 from ...record.write.create import RunRequest, code_of_request
-from ...record.write.data_of_run import with_data_of_run
-from ...record.write.initial_weights import with_fixed_weights
+from ...record.write.inputs import with_data_of_run, with_fixed_weights
 
 PRELOADED = ("labrig.train", "labrig.data", "labrig.callbacks", "h5py")  # with torch and Lightning
 

@@ -14,11 +14,10 @@ from ...env import FROZEN_LIBRARY
 from ...project import Project
 from ...record.files.code_section import same_library
 from ...record.files.schema import Code, Row
-from ...record.freeze.frozen import repository_top
-from ...record.freeze.frozen_files import frozen_hashes
+from ...record.freeze.frozen import frozen_hashes, repository_top
 from ...record.read.run import run_record
 from ...record.read.settings import settings_to_record
-from ...record.write.initial_weights import resolve_weights
+from ...record.write.inputs import resolve_weights
 
 IF_CHANGED_HELP = (
     "do not run what a finished run did with the same code, settings and inputs; print that run"

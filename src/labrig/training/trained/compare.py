@@ -16,8 +16,8 @@ from ...errors import Failed, LabError, NotComparable, require_package
 from ...hdf5.file.checksum import fingerprint
 from ...hdf5.file.joined import read_layouts
 from ...hdf5.file.layout import Layout, read_layout
-from ...hdf5.read.folds import groups_of
-from ...machine.counted import counted
+from ...hdf5.read.order import groups_of
+from ...machine.text_formats import counted
 from ...project import Project
 from ...record.compare.results import distance
 from ...record.compare.seed_statistics import CONFIDENCE, format_p
@@ -27,15 +27,14 @@ from ...record.files.schema import Prediction
 from ...record.read.attempt_files import read_attempts
 from ...record.read.evaluations import TEST, checkpoint_hashes
 from ...record.read.find import RUN_HELP, find_run
-from ...record.read.roots import run_roots
 from ...record.read.rows import read_row
-from ...record.read.run import Run
-from ...record.reproduce.recorded_data import find_recorded_data
+from ...record.read.run import Run, run_roots
+from ...record.reproduce.recorded_inputs import find_recorded_data
 from ...record.verify.command import PREDICTIONS
 from .evaluate import TOLERANCE
-from .merge_predictions import ROW, START
 from .predict import parse_arguments as prediction_options
 from .predict import predict_member
+from .predictions import ROW, START
 
 N_DRAWS = 2000  # of a bootstrap
 DRAWN_AT_ONCE = 1 << 20  # numbers, 8 MB

@@ -21,13 +21,12 @@ from ...record.files.checkpoint_hashes import hash_once
 from ...record.files.manifest import append_listed
 from ...record.read.evaluations import EVALUATIONS, TEST
 from ...record.read.find import RUN_HELP, find_run
-from ...record.read.roots import run_roots
 from ...record.read.row_cache import outdate_row
 from ...record.read.rows import read_row
-from ...record.read.run import Run
+from ...record.read.run import Run, run_roots
 from ...record.read.status import weights_of_numbers
-from ...record.reproduce.recorded_data import is_same_data
-from ...record.reproduce.run_frozen import run_with_frozen_code
+from ...record.reproduce.code import run_with_frozen_code
+from ...record.reproduce.recorded_inputs import is_same_data
 from ...record.write.claim import in_use
 from ...record.write.ran import RanCode, imported_code, places_in
 from ..parts.kept_data import with_kept_override

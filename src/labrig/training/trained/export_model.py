@@ -20,20 +20,19 @@ from torch import Tensor, nn
 from ...errors import Failed, LabError, require_package
 from ...failure import message_of
 from ...hdf5.file.tokens import Tokenizer
-from ...machine.cells import markdown_cell
 from ...machine.hub import PACKAGES, SCHEME, HubFile
 from ...machine.secrets import refuse_tokens_in
+from ...machine.text_table import markdown_cell
 from ...project import Project
 from ...record.files.atomic import write_file
 from ...record.files.code_section import library_name
 from ...record.keep.archive_crate import licence_of
 from ...record.read.find import find_run, run_parser
-from ...record.read.roots import run_roots
 from ...record.read.rows import read_row
-from ...record.read.run import Run
+from ...record.read.run import Run, run_roots
 from ...record.read.status import weights_of_numbers
-from ...record.reproduce.recorded_weights import format_weights, recorded_weights
-from ...record.reproduce.today import config_of_today
+from ...record.reproduce.code import config_of_today
+from ...record.reproduce.recorded_inputs import format_weights, recorded_weights
 from ..parts.build import build_data
 from .load import load
 from .predictable import own_data

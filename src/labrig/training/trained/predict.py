@@ -14,8 +14,8 @@ from omegaconf import DictConfig
 
 from ...config.overrides import SettingsParser
 from ...errors import Failed, LabError, require_package
-from ...machine.counted import counted
 from ...machine.own_output import is_marked, refuse_to_overwrite
+from ...machine.text_formats import counted
 from ...project import Project
 from ...record.compare.experiments import group_experiments, seed_of
 from ...record.files.checkpoint_hashes import hash_once
@@ -23,17 +23,16 @@ from ...record.files.json_lines import read_lines
 from ...record.files.manifest import append_listed
 from ...record.files.schema import Code, Row
 from ...record.read.find import RUN_HELP, find_run
-from ...record.read.roots import run_roots
 from ...record.read.rows import read_rows, recorded_id
-from ...record.read.run import Run
+from ...record.read.run import Run, run_roots
 from ...record.read.status import weights_of_numbers
-from ...record.reproduce.run_frozen import run_with_frozen_code
+from ...record.reproduce.code import run_with_frozen_code
 from ...record.verify.command import PREDICTIONS
 from ...record.write.claim import in_use
 from ...record.write.ran import RanCode, imported_code, places_in
 from ..parts.kept_data import with_kept_override
 from .code_to_run import add_choices, code_to_run, config_to_run, facts_of_code, read_choices
-from .prediction_table import HEAD_OF_CSV, TABLES, write_table
+from .predictions import HEAD_OF_CSV, TABLES, write_table
 
 FOLDS = "folds"  # the split: the held-out samples of all folds
 FOLD = "data.fold"
@@ -137,8 +136,11 @@ def predict_several(
     from ...hdf5.file.checksum import fingerprint
     from ...hdf5.file.layout import read_layout
     from ...hdf5.pack.writer import write_fields
-    from .ensemble import mean_of  # all of them import HDF5
-    from .merge_predictions import ROW, merge_parts
+    from .predictions import (
+        ROW,
+        mean_of,  # all of them import HDF5
+        merge_parts,
+    )
 
     rows = [predict_member(project, each, options) for each in runs]
     files = [read_layout(each.dir / row["path"]) for each, row in zip(runs, rows, strict=True)]

@@ -20,7 +20,7 @@ from ...hdf5.read.datamodule import H5DataModule
 from ...hdf5.read.dataset import ALL
 from ...project import Project
 from ...record.read.run import Run
-from ...record.reproduce.recorded_data import find_recorded_data
+from ...record.reproduce.recorded_inputs import find_recorded_data
 from ..parts.build import build_data, build_task
 from ..parts.data_change import data_record
 from ..parts.kept_data import print_replaced

@@ -24,7 +24,7 @@ from ...hdf5.pack.writer import write_fields
 from ...hdf5.read.loader import Loader
 from ...machine.ranks import discover, leave_group
 from ..parts.trainer import plain_trainer
-from .merge_predictions import ROW, START, merge_parts
+from .predictions import ROW, START, merge_parts
 
 WHOLE = "predict"  # the split of a file whose data had none
 

@@ -12,8 +12,7 @@ from ...config.setting import settings_of
 from ...errors import nearest
 from ...record.files.schema import TrainedWith
 from ...record.read.ranking import mode_by_name, mode_in
-from ..parts.build import parts_of
-from ..parts.task_parts import Origin, TaskPart
+from ..parts.build import Origin, TaskPart, parts_of
 from ..sections import LogSettings
 from .print_line import print_line
 

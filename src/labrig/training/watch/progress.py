@@ -15,10 +15,10 @@ from omegaconf import DictConfig
 from torch import Tensor
 
 from ...hdf5.read.datamodule import H5DataModule, data_ranks
-from ...machine.counted import counted
+from ...machine.text_formats import counted
 from ...record.read.ranking import split_of
 from ..exact.steps import ends_epoch, steps_done
-from ..parts.lazy_layers import n_parameters_of, sized_parameters, unsized_tensors
+from ..parts.accelerate import n_parameters_of, sized_parameters, unsized_tensors
 from .batch_size import n_samples_of
 from .means import LogMeans
 from .optimizer_watch import OptimizerWatch

@@ -9,13 +9,11 @@ from pathlib import Path
 
 from ...command_parser import CommandParser
 from ...errors import LabError
-from ...machine.terminal import printable, printable_lines
+from ...machine.text_formats import printable, printable_lines
 from ...project import Project
-from .composed import FOLDERS, configs_of
 from .hydra_template import adopt_hydra_template
-from .modules import Modules
 from .plan import AdoptionPlan, shortened, trial_name
-from .repository import AdoptedRepository
+from .repository import FOLDERS, AdoptedRepository, Modules, configs_of
 
 
 def adopt_command(project: Project, args: list[str]) -> int:

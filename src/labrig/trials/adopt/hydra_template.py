@@ -15,9 +15,8 @@ from omegaconf.errors import OmegaConfBaseException
 
 from ...errors import LabError
 from ...project import Project
-from .composed import Configs, ForeignConfig
-from .modules import Modules, dotted_parts, new_place
 from .plan import OLD_LIGHTNING, AdoptionPlan, Notes, shortened, trial_name
+from .repository import Configs, ForeignConfig, Modules, dotted_parts, new_place
 
 EXPERIMENT = "experiment"
 SECTIONS = {"data": "data", "model": "task"}  # there and here

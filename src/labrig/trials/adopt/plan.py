@@ -12,8 +12,8 @@ from omegaconf import OmegaConf
 
 from ...errors import LabError, Refused
 from ...project import CONF, Project
+from ..files import NEW
 from ..new import require_new_name
-from ..readme import NEW
 
 OLD_LIGHTNING = "pytorch_lightning"  # whose classes are others than those here
 RUFF = b'# By lab adopt: this code keeps its style. Delete this file when the code is yours.\nexclude = ["*"]\n'

@@ -1,0 +1,217 @@
+"""What numbers follow from: the settings that change results, and the files of code that each run imported or read.
+
+Files are compared by the hash of their content. What a difference means is for people to say: a
+table names the file and the commit, and `--same-code` leaves a file out.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from ...config.trial_names import current_names, gone_trials
+from ...env import FROZEN_LIBRARY
+from ...errors import LabError
+from ...machine.text_formats import counted
+from ...project import this_project
+from ..files.schema import Row
+from ..read.rows import order_of
+from ..read.settings import NO_RESULT, as_text, flat_settings, is_without_result
+
+NAMES = ("trial", "seed")  # sections that are looked at by themselves, next to NO_RESULT
+# Where the data lie and how they were made: their hash counts in place of it.
+DATA_PLACES = ("data.path", "data.pack", "data.url", "data.sha256")
+# A trial may have been renamed between two runs.
+TRIAL_IN_TARGET = re.compile(r"\.trials\.\w+\.")
+
+Texts = tuple[tuple[str, str], ...]  # sections with their settings
+Seeds = tuple[tuple[str, str], ...]  # keys such as data.seed with their values
+
+
+class RepetitionKeys:
+    """Splits the settings of runs into seeds and all others that change results.
+
+    Sections that several runs share, as the cache of rows has them, are looked at once.
+
+    Args:
+        over: settings that are left out, since a mean is taken over them.
+    """
+
+    def __init__(self, over: tuple[str, ...] = ()) -> None:
+        self.over = over
+        self._parts: dict[tuple[str, int], tuple[str, Seeds]] = {}  # by name and identity
+        self._sections: list[Any] = []  # keeps them, so that no other gets the same identity
+
+    def split(self, settings: dict[str, Any]) -> tuple[Texts, Seeds]:
+        """The settings without seeds, equal for repetitions; and the seeds but `seed` itself.
+
+        Args:
+            settings: of a row.
+        """
+        texts = []
+        seeds: list[tuple[str, str]] = []
+        for name in sorted(settings):
+            if name in NAMES or name in NO_RESULT:
+                continue
+            text, of_section = self._part_of(name, settings[name])
+            texts.append((name, text))
+            seeds += of_section
+        return tuple(texts), tuple(seeds)
+
+    def _part_of(self, name: str, section: Any) -> tuple[str, Seeds]:
+        if not isinstance(section, dict):
+            return self._split_section(name, section)
+        place = (name, id(section))
+        if place not in self._parts:
+            self._parts[place] = self._split_section(name, section)
+            self._sections.append(section)
+        return self._parts[place]
+
+    def _split_section(self, name: str, section: Any) -> tuple[str, Seeds]:
+        leaves = flat_settings({name: section})
+        settings = {}
+        seeds = {}
+        for key in sorted(leaves):
+            if key in self.over or key in DATA_PLACES or is_without_result(key):
+                continue
+            text = TRIAL_IN_TARGET.sub(".trials.", as_text(leaves[key]))
+            if is_seed(key):
+                seeds[key] = text
+            else:
+                settings[key] = text
+        return json.dumps(settings), tuple(seeds.items())
+
+
+def without_seeds(settings: dict[str, Any]) -> dict[str, Any]:
+    """A copy of nested settings without their seeds."""
+    return {
+        name: without_seeds(value) if isinstance(value, dict) else value
+        for name, value in settings.items()
+        if not is_seed(name)
+    }
+
+
+def is_seed(key: str) -> bool:
+    """Whether a dotted key is a seed, such as `seed` or `data.seed`."""
+    return key.rpartition(".")[2] == "seed"
+
+
+COMMIT_CHARACTERS = 10
+NOT_RECORDED = "not recorded"
+FILES_NOT_NOTED = ""  # the path that stands for all files of a commit
+MAX_FILES = 5  # that a line names
+
+Code = tuple[tuple[str, str], ...]  # paths, from the repository, with the hashes of their content
+
+
+def short_commit(row: Row) -> str:
+    """The commit of the code that a run used, cut; in words that there is none."""
+    commit = row["code_commit"] or row["commit"]
+    return commit[:COMMIT_CHARACTERS] if commit else NOT_RECORDED
+
+
+def code_of_rows(rows: list[Row], same_code: Iterable[str] = ()) -> dict[str, Code]:
+    """The code of each run, by run directory: equal where all its files are.
+
+    Of a run whose record does not say which files it used, the commit counts. Runs whose code was
+    not recorded are equal to each other.
+
+    Args:
+        same_code: paths of files that are not compared.
+    """
+    names = current_names(gone_trials(), this_project().source / "trials")
+    left_out = set(same_code)
+    shared: dict[int, Code] = {}  # by identity of the files, which many runs share
+    codes = {}
+    for row in rows:
+        listed = row["code_files"]
+        if not listed:
+            codes[row["run_dir"]] = ((FILES_NOT_NOTED, row["code_commit"] or row["commit"] or ""),)
+            continue
+        if id(listed) not in shared:
+            files = files_by_path(listed, names)
+            kept = sorted(path for path in files if path not in left_out)
+            shared[id(listed)] = tuple((path, files[path]) for path in kept)
+        codes[row["run_dir"]] = shared[id(listed)]
+    return codes
+
+
+def files_by_path(listed: dict[str, str], names: dict[str, str]) -> dict[str, str]:
+    """The hashes of files without those of the frozen library, which only a job imports from there.
+
+    Args:
+        names: the names of today of renamed trials, whose directories are called so.
+    """
+    own = {path: listed[path] for path in listed if not path.startswith(f"{FROZEN_LIBRARY}/")}
+    if not names:
+        return own
+    trial = re.compile(rf"((?:.*/)?src/{re.escape(this_project().package)}/trials/)(\w+)(/.*)")
+    files = {}
+    for path, hashes in own.items():
+        found = trial.fullmatch(path)
+        today = found.expand(rf"\1{names.get(found[2], found[2])}\3") if found else path
+        files[path if today in own else today] = hashes
+    return files
+
+
+def find_same_code(rows: list[Row], typed: Sequence[str]) -> tuple[str, ...]:
+    """The paths of `--same-code`: each the one file whose path ends so."""
+    paths = sorted({path for code in code_of_rows(rows).values() for path, _ in code if path})
+    found = []
+    for name in typed:
+        ending = f"/{name.removeprefix('./')}"
+        fitting = [path for path in paths if f"/{path}".endswith(ending)]
+        if not fitting:
+            raise LabError(
+                f"--same-code {name}: none of these runs used such a file.\n"
+                f"They used {', '.join(paths[:MAX_FILES]) or 'no file that the record names'}"
+                f"{f' and {len(paths) - MAX_FILES} more' if len(paths) > MAX_FILES else ''}"
+            )
+        if len(fitting) > 1 and name not in fitting:
+            raise LabError(
+                f"--same-code {name}: several files end so. Type one of them: {', '.join(fitting)}"
+            )
+        found.append(name if name in fitting else fitting[0])
+    return tuple(found)
+
+
+def files_that_differ(rows: list[Row], codes: dict[str, Code]) -> dict[str, str]:
+    """The files that are not alike in all runs of one trial, each with the commit of its last change.
+
+    Args:
+        codes: see `code_of_rows`.
+    """
+    in_order = sorted(rows, key=order_of)
+    files = [dict(codes[row["run_dir"]]) for row in in_order]
+    noted = [place for place, of_run in enumerate(files) if FILES_NOT_NOTED not in of_run]
+    since = {}
+    for path in sorted({path for place in noted for path in files[place]}):
+        contents = [files[place].get(path) for place in noted]
+        changes = [n for n in range(1, len(contents)) if contents[n] != contents[n - 1]]
+        if changes:
+            since[path] = short_commit(in_order[noted[changes[-1]]])
+    return since
+
+
+def code_remarks(rows: list[Row], codes: dict[str, Code]) -> list[str]:
+    """A line for each trial whose runs had several codes: which files differ, and since when."""
+    remarks = []
+    for trial in dict.fromkeys(row["trial"] for row in rows):
+        of_trial = [row for row in rows if row["trial"] == trial]
+        if len({codes[row["run_dir"]] for row in of_trial}) == 1:
+            continue
+        since = files_that_differ(of_trial, codes)
+        parts = [f"{path} since {commit}" for path, commit in list(since.items())[:MAX_FILES]]
+        if len(since) > MAX_FILES:
+            parts.append(counted(len(since) - MAX_FILES, "more file"))
+        if parts:
+            remarks.append(f"the code of trial {trial} differs: {', '.join(parts)}")
+        of_commit = [row for row in of_trial if dict(codes[row["run_dir"]]).get(FILES_NOT_NOTED)]
+        if of_commit:
+            n_runs = counted(len(of_commit), "run")
+            remarks.append(
+                f"which files {n_runs} of trial {trial} used was not recorded: the commit is compared"
+            )
+    return remarks

@@ -1,1 +1,0 @@
-"""`lab check`: what can be known to be wrong before a training."""
