@@ -7,7 +7,7 @@ tests/training/test_lean_loop.py compares both.
 
 It runs where `why_not_lean` finds nothing that it does not know; then this is not called:
 
-- `_TrainingEpochLoop.advance` and `on_advance_end`: `LeanLoop.advance` and `on_advance_end`
+- `_TrainingEpochLoop.advance`: `LeanLoop.advance`, `train_batch`; `goes_on` between two batches
 - `_AutomaticOptimization.run`, `Closure`: `LeanLoop.step` and `closure`
 - `Precision.optimizer_step`: `optimizer_step`
 
@@ -86,30 +86,24 @@ def lean_loop(trainer: L.Trainer, say: Callable[[str | None], None]) -> Iterator
         say: gets the reason for Lightning's own loop, or None.
     """
     loop = trainer.fit_loop.epoch_loop
-    lightnings: Any = (loop.advance, loop.on_advance_end)
+    lightnings: Any = loop.advance
 
     def first_advance(fetcher: Any) -> None:
         why = why_not_lean(trainer)
         say(why)
-        lean = LeanLoop(trainer, *lightnings)
-        chosen = lightnings if why else (lean.advance, lean.on_advance_end)
-        vars(loop)["advance"], vars(loop)["on_advance_end"] = chosen
-        chosen[0](fetcher)
+        chosen = lightnings if why else LeanLoop(trainer, lightnings).advance
+        vars(loop)["advance"] = chosen
+        chosen(fetcher)
 
-    with (
-        replaced(loop, "advance", first_advance),
-        replaced(loop, "on_advance_end", lightnings[1]),
-    ):
+    with replaced(loop, "advance", first_advance):
         yield
 
 
 class LeanLoop:
-    """One batch, as `_TrainingEpochLoop` does it.
+    """Batches, as `_TrainingEpochLoop` does them.
 
     Args:
-        lightnings_advance, lightnings_end: the functions of Lightning; they do the first batch after
-            a resume, and the end of a batch after which something else may come: a validation, the
-            end of the epoch, a stop.
+        lightnings_advance: the function of Lightning, which does the first batch after a resume.
     """
 
     on_train_batch_start: Hooks  # what the callbacks and the module do in it; so the next ones
@@ -119,14 +113,8 @@ class LeanLoop:
     on_after_backward: Hooks
     on_before_optimizer_step: Hooks
 
-    def __init__(
-        self,
-        trainer: L.Trainer,
-        lightnings_advance: Callable[[Any], None],
-        lightnings_end: Callable[[Any], None],
-    ) -> None:
+    def __init__(self, trainer: L.Trainer, lightnings_advance: Callable[[Any], None]) -> None:
         self.lightnings_advance = lightnings_advance
-        self.lightnings_end = lightnings_end
         self.trainer = trainer
         self.loop = trainer.fit_loop.epoch_loop
         self.connector = trainer._logger_connector
@@ -136,7 +124,6 @@ class LeanLoop:
         self.plugin: Any = trainer.precision_plugin
         self.is_ddp = isinstance(self.strategy, DDPStrategy)
         self.accumulates = False
-        self.after_lightnings = False  # the first batch after a resume was Lightning's
         self.epoch = -1  # for which the rest was looked up
         self.callbacks: list[L.Callback] = []
         self.optimizer: Any = None
@@ -219,18 +206,42 @@ class LeanLoop:
         self.attributes["_current_fx_name"] = before
 
     def advance(self, fetcher: Any) -> None:
-        """`_TrainingEpochLoop.advance`: one batch."""
-        loop, trainer = self.loop, self.trainer
+        """`_TrainingEpochLoop.advance`, as often as only a count comes between two batches."""
+        loop = self.loop
         if loop.restarting:
-            self.after_lightnings = True
             self.lightnings_advance(fetcher)
             return
+        loop.val_loop.restarting = False
+        self.train_batch(fetcher)
+        while self.goes_on():
+            loop._batches_that_stepped += not self.accumulates
+            self.train_batch(fetcher)
+
+    def goes_on(self) -> bool:
+        """Whether `on_advance_end` would only count, and `done` be False: no validation, stop or end
+        of the epoch is next."""
+        trainer, loop = self.trainer, self.loop
+        every = trainer.val_check_batch  # infinite or None: only at the end of the epoch
+        n = self.of_run.ready if self.checks_of_run else self.of_epoch.ready
+        return not (
+            loop.batch_progress.is_last_batch
+            or self.of_epoch.ready == self.n_batches
+            or (every and n % every == 0)
+            or self.checks_by_clock
+            or trainer.should_stop
+            or loop._skip_next_val
+            or trainer.received_sigterm
+            or -1 < loop.max_steps <= self.steps.total.completed
+            or any(config.reduce_on_plateau for config in self.strategy.lr_scheduler_configs)
+        )
+
+    def train_batch(self, fetcher: Any) -> None:
+        loop, trainer = self.loop, self.trainer
         callbacks = trainer.callbacks
         is_same = len(callbacks) == len(self.callbacks) and all(map(is_, callbacks, self.callbacks))
         epoch = trainer.fit_loop.epoch_progress.current.processed
         if self.epoch != epoch or not is_same or self.optimizer is not self.strategy.optimizers[0]:
             self.look_up()
-        loop.val_loop.restarting = False
         if self.is_ddp and trainer.world_size > 1:
             loop._broadcast_sigterm_tensor()
 
@@ -456,29 +467,6 @@ class LeanLoop:
             self.loop._update_learning_rates(interval="step", update_plateau_schedulers=False)
         if "epoch" in intervals and is_last:
             self.loop._update_learning_rates(interval="epoch", update_plateau_schedulers=False)
-
-    def on_advance_end(self, fetcher: Any) -> None:
-        """`_TrainingEpochLoop.on_advance_end`; Lightning's own where more than a count may follow."""
-        trainer, loop = self.trainer, self.loop
-        if self.after_lightnings:
-            self.after_lightnings = False
-            self.lightnings_end(fetcher)
-            return
-        every = trainer.val_check_batch  # infinite or None: only at the end of the epoch
-        n = self.of_run.ready if self.checks_of_run else self.of_epoch.ready
-        if (
-            loop.batch_progress.is_last_batch
-            or self.of_epoch.ready == self.n_batches
-            or (every and n % every == 0)
-            or self.checks_by_clock
-            or trainer.should_stop
-            or loop._skip_next_val
-            or trainer.received_sigterm
-            or any(config.reduce_on_plateau for config in self.strategy.lr_scheduler_configs)
-        ):
-            self.lightnings_end(fetcher)
-        elif not self.accumulates:
-            loop._batches_that_stepped += 1
 
 
 def own_hook(owner: Any, name: str) -> Callable[..., Any] | None:

@@ -47,7 +47,7 @@ def accumulates(trainer: L.Trainer) -> bool:
 
 def is_logging_step(trainer: L.Trainer) -> bool:
     """After a batch: whether it ended an interval of `log_every_n_steps` steps."""
-    return not accumulates(trainer) and steps_done(trainer) % trainer.log_every_n_steps == 0
+    return steps_done(trainer) % trainer.log_every_n_steps == 0 and not accumulates(trainer)
 
 
 def nothing_pending(trainer: L.Trainer) -> bool:

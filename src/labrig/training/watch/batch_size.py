@@ -7,6 +7,7 @@ from dataclasses import fields, is_dataclass
 from typing import Any
 
 import lightning.pytorch as L
+from lightning.pytorch.trainer.states import RunningStage
 from torch import Tensor
 from torch.utils.data import DataLoader, default_collate, default_convert
 
@@ -25,10 +26,9 @@ def n_samples_of(trainer: L.Trainer, batch: Any, loader_number: int = 0) -> int 
     Args:
         loader_number: of the validation or test loaders.
     """
-    if trainer.training:
-        loaders = trainer.train_dataloader
-    else:
-        loaders = flat_loaders(loaders_of_stage(trainer))
+    loaders = loaders_of_stage(trainer)
+    if trainer.state.stage is not RunningStage.TRAINING:
+        loaders = flat_loaders(loaders)
         loaders = loaders[loader_number] if loader_number < len(loaders) else None
     cut = samples_cut(loaders)
     if cut and isinstance(loaders, DataLoader) and loaders.collate_fn not in OF_TORCH:
@@ -42,7 +42,7 @@ def n_samples_of(trainer: L.Trainer, batch: Any, loader_number: int = 0) -> int 
 
 def loaders_of_stage(trainer: L.Trainer) -> Any:
     """As the data gave them: one, or a list or dict of several."""
-    if trainer.training:
+    if trainer.state.stage is RunningStage.TRAINING:  # `trainer.training` compares texts
         return trainer.train_dataloader
     return trainer.test_dataloaders if trainer.testing else trainer.val_dataloaders
 

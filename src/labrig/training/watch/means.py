@@ -149,6 +149,9 @@ def as_number(value: Any) -> Tensor | float | None:
     if isinstance(value, Tensor):
         if value.numel() != 1 or value.is_complex():
             return None
+        # Nothing to wait for, and Python adds faster. The product of a float64 would lose other bits.
+        if value.is_cpu and value.dtype != torch.float64:
+            return value.item()
         # `detach` costs more than the question whether it is needed.
         value = value.detach() if value.requires_grad else value
         return value.reshape(()) if value.ndim else value
