@@ -17,9 +17,9 @@ from ..read.evaluations import EVALUATIONS, format_evaluation, newest_evaluation
 from ..read.find import find_run, run_parser
 from ..read.run import Run, run_roots
 from ..reproduce.recorded_inputs import (
-    content_of,
     find_recorded_data,
     find_recorded_weights,
+    hashes_of,
     is_same_data,
     recorded_files,
     recorded_weights,
@@ -128,7 +128,7 @@ def check_predictions(run: Run, root: Path) -> Part:
         if not path.exists():
             part.unchecked.append(f"{path} is gone")
             continue
-        now = content_of(path, Project(root, this_project().package))
+        now = hashes_of(path, Project(root, this_project().package))
         if now is None or not is_same_data({"sha256": row.get("content_sha256")}, now):
             part.problems.append(f"{path} was changed")
     return part
@@ -150,7 +150,7 @@ def check_evaluations(run: Run, root: Path) -> Part:
             if not path.exists():
                 part.unchecked.append(f"{path} is gone")
                 continue
-            now = content_of(path, project)
+            now = hashes_of(path, project)
             if now is None or not is_same_data(file, now):
                 part.problems.append(f"{path} has other content now than the evaluation read")
     return part
