@@ -133,6 +133,70 @@ class UnfusedTask(FusedTask):
     fused = False
 
 
+class AdamTask(Task):
+    """A schedule by steps; `change` may do more with the optimizer."""
+
+    n_groups = 1
+    kind = torch.optim.Adam
+
+    def configure_optimizers(self):
+        self.spare = nn.Parameter(torch.ones(3))
+        parts = [[*self.net[0].parameters()], [*self.net[3].parameters()]]
+        together = [*parts[0], *parts[1]]
+        groups = [{"params": part} for part in parts] if self.n_groups == 2 else together
+        optimizer = self.kind(groups, lr=0.01, weight_decay=0.1, fused=True)
+        self.change(optimizer)
+        schedule = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.9)
+        return [optimizer], [{"scheduler": schedule, "interval": "step"}]
+
+    def change(self, optimizer):
+        pass
+
+
+class AdamWTask(AdamTask):
+    kind = torch.optim.AdamW
+
+
+class AdamOfTwoGroups(AdamTask):
+    n_groups = 2
+
+
+class AdamWithoutAGradient(AdamTask):
+    def change(self, optimizer):
+        optimizer.param_groups[0]["params"].append(self.spare)
+
+
+class AdamWithAHook(AdamTask):
+    def change(self, optimizer):
+        optimizer.register_step_post_hook(lambda *_: self.note("optimizer", "post hook"))
+
+
+class AdamThatIsWrapped(AdamTask):
+    def change(self, optimizer):
+        step = optimizer.step
+
+        def noted_step(optimizer, closure=None):
+            self.note("optimizer", "step")
+            return step(closure)
+
+        optimizer.step = noted_step.__get__(optimizer)
+
+
+class AdamThatForgets(AdamTask):
+    """Its state is another one from the middle on."""
+
+    def training_step(self, batch, batch_idx):
+        optimizer = self.trainer.optimizers[0]
+        if batch_idx == 3:
+            optimizer.state.clear()
+        if batch_idx == 5:
+            optimizer.load_state_dict(optimizer.state_dict())
+        if batch_idx == 6:
+            first = optimizer.state[optimizer.param_groups[0]["params"][0]]
+            first["exp_avg"] = torch.ones_like(first["exp_avg"])
+        return super().training_step(batch, batch_idx)
+
+
 class TaskWithNorm(TaskWithSchedules):
     """StochasticWeightAveraging runs an epoch without backward for its statistics."""
 

@@ -11,6 +11,13 @@ from labrig.training import lightning_internals
 from labrig.training.exact.preemption import PreemptionCallback
 from labrig.training.lightning_internals import Internals, loop_line
 from lean_tasks import (
+    AdamOfTwoGroups,
+    AdamTask,
+    AdamThatForgets,
+    AdamThatIsWrapped,
+    AdamWithAHook,
+    AdamWithoutAGradient,
+    AdamWTask,
     FusedTask,
     Task,
     TaskOfManyClosures,
@@ -194,6 +201,29 @@ def test_a_lean_step_is_lightnings_step(case):
     task_class, settings = CASES[case]
     lean, lightnings = both(task_class, **settings)
     assert lean == lightnings
+
+
+ADAM = {  # and how many of the 16 steps torch makes
+    AdamTask: 1,
+    AdamWTask: 1,
+    AdamThatForgets: 3,  # the first one, and in each epoch that without a state
+    AdamOfTwoGroups: 16,
+    AdamWithoutAGradient: 16,
+    AdamWithAHook: 16,
+    AdamThatIsWrapped: 16,
+}
+
+
+@pytest.mark.parametrize("task_class", ADAM)
+def test_a_step_of_a_fused_adam_is_torchs(task_class, monkeypatch):
+    begun = []
+    begin = torch.optim.Adam._init_group
+    noted = lambda *words: (begun.append(words), begin(*words))[1]  # noqa: E731
+    monkeypatch.setattr(torch.optim.Adam, "_init_group", noted)
+    lean, lightnings = both(task_class)
+    assert lean == lightnings
+    n_groups = task_class.n_groups
+    assert len(begun) / n_groups - 16 == ADAM[task_class]
 
 
 @pytest.mark.parametrize("lean", ["auto", False])

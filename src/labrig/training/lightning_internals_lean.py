@@ -9,7 +9,7 @@ It runs where `why_not_lean` finds nothing that it does not know; then this is n
 
 - `_TrainingEpochLoop.advance`: `LeanLoop.advance`, `train_batch`; `goes_on` between two batches
 - `_AutomaticOptimization.run`, `Closure`: `LeanLoop.step` and `closure`
-- `Precision.optimizer_step`: `optimizer_step`
+- `Precision.optimizer_step`: `optimizer_step`; `Adam.step`: `fused_adam_step`
 
 This file imports and replaces private names of Lightning 2.6; only `lightning_internals.Internals`
 imports it.
@@ -40,9 +40,13 @@ from lightning.pytorch.strategies import DDPStrategy, SingleDeviceStrategy
 from torch import Tensor
 from torch.optim import Optimizer
 
-from .lightning_internals_torch import replaced
+from .lightning_internals_torch import fused_adam_step, is_fused_adam, replaced
 
 Hooks = list[Callable[..., Any]]
+HOOKS = (
+    *("on_train_batch_start", "on_train_batch_end", "on_before_zero_grad"),
+    *("on_before_backward", "on_after_backward", "on_before_optimizer_step"),
+)
 
 # What a module or a strategy may have in place of Lightning's own, and the lean loop would not call.
 OF_MODULE = ("_on_before_batch_transfer", "_apply_batch_transfer_handler", "_call_batch_hook")
@@ -100,18 +104,7 @@ def lean_loop(trainer: L.Trainer, say: Callable[[str | None], None]) -> Iterator
 
 
 class LeanLoop:
-    """Batches, as `_TrainingEpochLoop` does them.
-
-    Args:
-        lightnings_advance: the function of Lightning, which does the first batch after a resume.
-    """
-
-    on_train_batch_start: Hooks  # what the callbacks and the module do in it; so the next ones
-    on_train_batch_end: Hooks
-    on_before_zero_grad: Hooks
-    on_before_backward: Hooks
-    on_after_backward: Hooks
-    on_before_optimizer_step: Hooks
+    """Batches, as `_TrainingEpochLoop` does them. Lightning does the first one after a resume."""
 
     def __init__(self, trainer: L.Trainer, lightnings_advance: Callable[[Any], None]) -> None:
         self.lightnings_advance = lightnings_advance
@@ -135,21 +128,20 @@ class LeanLoop:
         self.callbacks = list(trainer.callbacks)
         self.n_batches = trainer.num_training_batches
         self.optimizer = trainer.optimizers[0]
+        self.is_fused_adam = is_fused_adam(self.optimizer)
         profiler = trainer.profiler
         self.timer = None if type(profiler) is PassThroughProfiler else profiler
         progress = self.loop.automatic_optimization.optim_progress.optimizer
         self.steps, self.zeroed = progress.step, progress.zero_grad
         batches = self.loop.batch_progress
         self.of_epoch, self.of_run = batches.current, batches.total
-        for name in (
-            *("on_train_batch_start", "on_train_batch_end", "on_before_zero_grad"),
-            *("on_before_backward", "on_after_backward", "on_before_optimizer_step"),
-        ):
-            setattr(self, name, self.written_hooks(name))
+        self.hooks = {name: self.written_hooks(name) for name in HOOKS}
         self.module_start = own_hook(task, "on_train_batch_start")
         self.own_optimizer_step = own_hook(task, "optimizer_step")
         self.own_zero_grad = own_hook(task, "optimizer_zero_grad")
         self.own_backward = own_hook(task, "backward")
+        self.hooks["optimizer_zero_grad"] = [task.optimizer_zero_grad]
+        self.hooks["configure_gradient_clipping"] = [task.configure_gradient_clipping]
         self.clips = bool(
             own_hook(task, "configure_gradient_clipping") or trainer.gradient_clip_val
         )
@@ -197,12 +189,15 @@ class LeanLoop:
 
         return named
 
-    def call(self, name: str, hooks: Hooks, *args: Any) -> None:
+    def call(self, name: str, *args: Any, **words: Any) -> None:
         """Calls hooks while the module knows their name, which `self.log` asks for."""
+        hooks = self.hooks[name]
+        if not hooks:
+            return
         before = self.attributes["_current_fx_name"]
         self.attributes["_current_fx_name"] = name
         for hook in hooks:
-            hook(*args)
+            hook(*args, **words)
         self.attributes["_current_fx_name"] = before
 
     def advance(self, fetcher: Any) -> None:
@@ -268,7 +263,7 @@ class LeanLoop:
                 "train_dataloader yielded None. If this was on purpose, ignore this warning..."
             )
         else:
-            self.call("on_train_batch_start", self.on_train_batch_start, batch, batch_idx)
+            self.call("on_train_batch_start", batch, batch_idx)
             if self.module_start:
                 self.attributes["_current_fx_name"] = "on_train_batch_start"
                 skips_rest = self.module_start(batch, batch_idx) == -1
@@ -288,7 +283,7 @@ class LeanLoop:
         if skips_rest:
             raise StopIteration
 
-        self.call("on_train_batch_end", self.on_train_batch_end, output, batch, batch_idx)
+        self.call("on_train_batch_end", output, batch, batch_idx)
         if results:
             connector.on_batch_end()
         else:  # nobody has called `self.log`
@@ -321,11 +316,8 @@ class LeanLoop:
 
         def closure() -> Tensor | None:
             nonlocal output
-            if torch.is_grad_enabled():
+            with torch.enable_grad():
                 output = self.forward_and_backward(words, batch_idx, n_accumulated)
-            else:
-                with torch.enable_grad():
-                    output = self.forward_and_backward(words, batch_idx, n_accumulated)
             return output.get("loss")
 
         if not self.accumulates:
@@ -350,6 +342,8 @@ class LeanLoop:
         if self.own_optimizer_step or self.has_scaler:
             wrapped = self.strategy._lightning_optimizers[0]
             self.task.optimizer_step(self.trainer.current_epoch, batch_idx, wrapped, closure)
+        elif self.is_fused_adam:
+            fused_adam_step(self.optimizer, partial(self.closure_and_hooks, closure))
         else:
             self.optimizer.step(partial(self.closure_and_hooks, closure))
         if self.timer:
@@ -358,16 +352,11 @@ class LeanLoop:
 
     def closure_and_hooks(self, closure: Callable[[], Tensor | None]) -> Tensor | None:
         loss = closure()
-        if self.on_before_optimizer_step:
-            self.call("on_before_optimizer_step", self.on_before_optimizer_step, self.optimizer)
+        self.call("on_before_optimizer_step", self.optimizer)
         if self.clips:
-            trainer = self.trainer
-            clip = partial(
-                self.task.configure_gradient_clipping,
-                gradient_clip_val=trainer.gradient_clip_val,
-                gradient_clip_algorithm=trainer.gradient_clip_algorithm,
-            )
-            self.call("configure_gradient_clipping", [clip], self.optimizer)
+            names = ("gradient_clip_val", "gradient_clip_algorithm")
+            words = {name: getattr(self.trainer, name) for name in names}
+            self.call("configure_gradient_clipping", self.optimizer, **words)
         return loss
 
     def forward_and_backward(
@@ -411,12 +400,11 @@ class LeanLoop:
                 "supported."
             )
         # Divided by 1 it is the same, with an operation more forward and backward.
-        if n_accumulated == 1 and type(output) is Tensor:
-            return output, {"loss": output.detach().clone()}
+        if type(output) is Tensor:
+            output = {"loss": output}
         if n_accumulated == 1 and type(output) is dict and isinstance(output.get("loss"), Tensor):
-            loss = output["loss"]
             extra = {key: value for key, value in output.items() if key != "loss"}
-            return loss, {"loss": loss.detach().clone(), **extra}
+            return output["loss"], {"loss": output["loss"].detach().clone(), **extra}
         result = ClosureResult.from_training_step_output(output, n_accumulated)
         return result.closure_loss, {} if result.loss is None else result.asdict()
 
@@ -424,13 +412,12 @@ class LeanLoop:
         of_run, of_epoch = self.zeroed.total, self.zeroed.current
         of_run.ready += 1
         of_epoch.ready += 1
-        if self.on_before_zero_grad:
-            self.call("on_before_zero_grad", self.on_before_zero_grad, self.optimizer)
+        self.call("on_before_zero_grad", self.optimizer)
         of_run.started += 1
         of_epoch.started += 1
         if self.own_zero_grad:
             words = (self.trainer.current_epoch, batch_idx, self.optimizer)
-            self.call("optimizer_zero_grad", [self.own_zero_grad], *words)
+            self.call("optimizer_zero_grad", *words)
         else:
             self.optimizer.zero_grad()
         of_run.completed += 1
@@ -444,29 +431,23 @@ class LeanLoop:
             self.timer.start("backward")
         if self.has_scaler:
             loss = self.plugin.scaler.scale(loss)
-        if self.on_before_backward:
-            self.call("on_before_backward", self.on_before_backward, loss)
+        self.call("on_before_backward", loss)
         if self.own_backward:
             self.own_backward(loss)
         else:
             loss.backward()
-        if self.on_after_backward:
-            self.call("on_after_backward", self.on_after_backward)
+        self.call("on_after_backward")
         if self.timer:
             self.timer.stop("backward")
         attributes["_current_fx_name"] = name
 
     def step_schedules(self, is_last: bool) -> None:
         """`update_lr_schedulers`, of those that do not wait for a metric."""
-        intervals = {
-            config.interval
-            for config in self.strategy.lr_scheduler_configs
-            if not config.reduce_on_plateau
-        }
-        if "step" in intervals and not self.accumulates:
-            self.loop._update_learning_rates(interval="step", update_plateau_schedulers=False)
-        if "epoch" in intervals and is_last:
-            self.loop._update_learning_rates(interval="epoch", update_plateau_schedulers=False)
+        update = self.loop._update_learning_rates
+        if not self.accumulates:
+            update(interval="step", update_plateau_schedulers=False)
+        if is_last:
+            update(interval="epoch", update_plateau_schedulers=False)
 
 
 def own_hook(owner: Any, name: str) -> Callable[..., Any] | None:

@@ -13,11 +13,15 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from multiprocessing import resource_tracker
+from operator import is_
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
 import torch
+from torch import Tensor
+from torch.optim import Adam, AdamW
+from torch.optim.optimizer import _global_optimizer_post_hooks, _global_optimizer_pre_hooks
 from torch.utils.data import DataLoader
 
 from ..machine.stop import PREEMPTION_SIGNALS, end_with_parent
@@ -44,6 +48,59 @@ def replaced(owner: object, name: str, new: object) -> Iterator[None]:
             setattr(owner, name, before)
         else:
             delattr(owner, name)
+
+
+def is_fused_adam(optimizer: Any) -> bool:
+    """Whether `fused_adam_step` knows all that the optimizer was made with."""
+    if type(optimizer) not in (Adam, AdamW):
+        return False
+    group = optimizer.param_groups[0]
+    kinds = {(one.device, one.dtype) for one in group["params"]}
+    has_tensors = any(isinstance(one, Tensor) for one in (group["lr"], *group["betas"]))
+    is_known = (
+        "decoupled_weight_decay" in group and not group["amsgrad"]
+    )  # torch 2.6 lacks the first
+    return group["fused"] and is_known and len(kinds) == 1 and not has_tensors
+
+
+def fused_adam_step(optimizer: Any, closure: Callable[[], Any]) -> None:
+    """`optimizer.step(closure)` with the same bits, in half of the time that a small network takes.
+
+    `Adam.step`, `_init_group` and `_fused_adam` look each parameter up and sort them by device. The
+    state has them in order; where it has not, or somebody looks on, torch makes the step.
+    """
+    hooks = optimizer._optimizer_step_pre_hooks, optimizer._optimizer_step_post_hooks
+    is_watched = any((*hooks, _global_optimizer_pre_hooks, _global_optimizer_post_hooks))
+    if is_watched or torch.autograd._profiler_enabled() or not is_of_optim(optimizer.step):
+        optimizer.step(closure)
+        return
+    closure()
+    (group, *others), state = optimizer.param_groups, optimizer.state
+    gradients = [one.grad for one in group["params"]]
+    is_in_order = len(state) == len(gradients) and all(map(is_, state, group["params"]))
+    is_known = is_in_order and not others and all(state.values())
+    if not is_known or any(one is None for one in gradients):
+        optimizer.step()
+        return
+    optimizer._opt_called = True  # a schedule warns without it
+    names = ("exp_avg", "exp_avg_sq", "step")
+    means, squares, steps = ([one[name] for one in state.values()] for name in names)
+    update = torch._fused_adamw_ if group["decoupled_weight_decay"] else torch._fused_adam_
+    words = {name: group[name] for name in ("lr", "weight_decay", "eps", "amsgrad", "maximize")}
+    words["beta1"], words["beta2"] = group["betas"]
+    with torch.no_grad():
+        # A CPU would make a tensor of the number for each parameter.
+        torch._foreach_add_(steps, torch.ones(()) if steps[0].is_cpu else 1)
+        update(group["params"], gradients, means, squares, [], steps, **words)
+
+
+def is_of_optim(step: Any) -> bool:
+    """Whether nobody but torch and its schedules has wrapped a step."""
+    while hasattr(step, "__code__") and step.__code__.co_filename.startswith(
+        torch.optim.__path__[0]
+    ):
+        step = getattr(step, "__wrapped__", None)
+    return step is None
 
 
 class CompilerWatch:
