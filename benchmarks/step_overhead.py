@@ -26,6 +26,8 @@ from project_copy import LAB, project_with
 EPOCHS = 6  # the first warms up
 # Width of the network, batches of an epoch, samples of a batch.
 SMALL = "1 469 128"
+SMALLEST = "1 400 8"  # 0.75 ms by hand
+SMALLER = "2 300 64"  # 1.4 ms
 MIDDLE = "3 200 128"
 WIDE = "14 40 128"
 
@@ -149,6 +151,8 @@ RATIOS = (
     ("lab train as shipped", "the same without health", 1.01),
     ("lab train as shipped", "the same, unused hooks called", None),
     ("the same, chronometer on", "lab train as shipped", 1.05),
+    ("0.75 ms, lab train as shipped", "0.75 ms loop, fused Adam", 1.25),
+    ("1.4 ms, lab train as shipped", "1.4 ms loop, fused Adam", 1.10),
     ("3 ms, lab train as shipped", "3 ms, unused hooks called", 0.95),
     ("3 ms, lab train as shipped", "3 ms, no lines and no rate", 1.01),
     ("wide, lab train as shipped", "wide loop, fused Adam", 1.01),
@@ -195,6 +199,10 @@ class Benchmark:
             "the same, unused hooks called": partial(self.lab_train, SMALL, ALL_HOOKS),
             "the same without health": partial(self.lab_train, SMALL, NO_HEALTH),
             "the same, chronometer on": partial(self.lab_train, SMALL, CHRONOMETER),
+            "0.75 ms loop, fused Adam": partial(self.program, SMALLEST, "loop.py", "fused"),
+            "0.75 ms, lab train as shipped": partial(self.lab_train, SMALLEST),
+            "1.4 ms loop, fused Adam": partial(self.program, SMALLER, "loop.py", "fused"),
+            "1.4 ms, lab train as shipped": partial(self.lab_train, SMALLER),
             "3 ms, lab train as shipped": partial(self.lab_train, MIDDLE),
             "3 ms, unused hooks called": partial(self.lab_train, MIDDLE, ALL_HOOKS),
             "3 ms, no lines and no rate": partial(self.lab_train, MIDDLE, NO_LINES),
