@@ -46,6 +46,7 @@ def test_an_edit_that_is_undone_before_the_check_does_not_run(own):
     assert run_program(own, between=between, later=later) == "1\n"
 
 
+@pytest.mark.release
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "loads",

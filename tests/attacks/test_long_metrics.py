@@ -31,6 +31,7 @@ def write_rows(run_dir, n_rows):
     return (run_dir / "metrics.jsonl").stat().st_size
 
 
+@pytest.mark.release
 @pytest.mark.slow
 @pytest.mark.parametrize("ended", ["finished", None])
 def test_memory_stays_below_the_size_of_the_file(tmp_path, ended):

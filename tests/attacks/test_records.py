@@ -251,6 +251,7 @@ COMMANDS = [
 ]
 
 
+@pytest.mark.release
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "name",

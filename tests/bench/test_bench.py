@@ -246,6 +246,7 @@ def test_the_learning_rate_curve_changes_nothing(slow):
     assert files(slow) == before
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_a_run_shows_the_forecast_of_its_bench(slow):
     settings = (*SLOW, "model.forward_s=0.05", "data.batch_size=128")
@@ -265,6 +266,7 @@ def test_a_run_shows_the_forecast_of_its_bench(slow):
     assert last(slow)["attempts"][0]["start"]["forecast"] is None, "not benched with these settings"
 
 
+@pytest.mark.release
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "message"),

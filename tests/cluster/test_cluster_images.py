@@ -49,6 +49,7 @@ def wait_until(is_so, what):
         time.sleep(0.2)
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_a_packed_environment_is_unpacked_on_the_node_and_named_in_the_record(lab, tmp_path):
     environment = small_environment(tmp_path / "environment")
@@ -83,6 +84,7 @@ def test_a_packed_environment_is_unpacked_on_the_node_and_named_in_the_record(la
     )
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_a_container_is_built_from_the_lock_and_started_with_what_a_job_reads(lab, tmp_path):
     container = ["site.python=container", f"paths.scratch={tmp_path}/scratch"]

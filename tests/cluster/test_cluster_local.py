@@ -134,6 +134,7 @@ def test_a_waiting_task_is_cancelled_at_once_and_an_interrupted_run_continues_as
     assert state_of_second() == "cancelled"
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_the_runs_of_an_array_go_one_after_the_other(lab):
     host = platform.node().partition(".")[0]
@@ -184,6 +185,7 @@ def test_the_time_limit_ends_a_job(lab):
     assert words in lab("queue")
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_a_killed_job_says_so(lab):
     sent = submit(lab, "--", "bash", "-c", "sleep 1; kill -KILL $PPID")  # the process that records

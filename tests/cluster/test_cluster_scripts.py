@@ -64,6 +64,7 @@ def for_shellcheck(text):
     return re.sub(r"\d+", "0", "\n".join(lines))
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_job_scripts_pass_shellcheck(tmp_path):
     need("shellcheck")

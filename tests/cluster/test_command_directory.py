@@ -106,6 +106,7 @@ def files_in(folder):
     return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
 
 
+@pytest.mark.release
 @pytest.mark.slow
 @pytest.mark.parametrize("command", [PYTHON, ["./run.sh"]], ids=["python", "script"])
 def test_a_script_runs_as_in_a_shell_and_what_it_writes_is_kept_and_listed(
@@ -139,6 +140,7 @@ def test_a_file_of_the_code_that_the_command_changes_stays_changed(own, tmp_path
     assert (job.frozen / "config/small.py").read_text() == 'out_dir = "out-chars"\n'
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_a_job_that_was_stopped_finds_its_files_when_it_starts_again(own, tmp_path):
     program = """
@@ -171,6 +173,7 @@ def test_a_job_that_was_stopped_finds_its_files_when_it_starts_again(own, tmp_pa
     assert job.outputs(2)["files"]["work/ckpt.pt"]["sha256"]
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_the_runs_of_an_array_do_not_share_a_directory(own, tmp_path):
     jobs = [Job(own, tmp_path / name, ["bash", "-c", f"echo {name} >out"]) for name in ("a", "b")]
@@ -259,6 +262,7 @@ main()
 """
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_the_outputs_of_a_hydra_program_stay_in_the_run(own_project):
     write(own_project, {"app.py": HYDRA, "model.py": "WIDTH = 3\n"})

@@ -48,6 +48,7 @@ def files(tmp_path):
     return folder
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_the_same_again_takes_the_files_that_are_not_done(own_project, files, tmp_path):
     target, good = tmp_path / "out", tmp_path / "good"

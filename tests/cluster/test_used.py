@@ -271,6 +271,7 @@ def test_show_prints_it_and_reads_it_as_an_enemy_wrote_it(lab):
         assert "  used  " not in lab("runs", "show", run.name)
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_a_job_whose_rank_is_killed_still_says_it(lab):
     words = ["site=workstation", "job.gpus=0", "job.time=00:10:00", "--json"]

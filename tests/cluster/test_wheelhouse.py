@@ -84,6 +84,7 @@ def node(tmp_path, monkeypatch):
     return prepare
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_a_node_installs_what_was_recorded_and_has_lab(node):
     need("tar")
@@ -95,6 +96,7 @@ def test_a_node_installs_what_was_recorded_and_has_lab(node):
         assert said == "1.2+local a b\n"
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_a_version_that_the_centre_has_not_ends_the_job_with_its_name(node):
     (node.run / "env.txt").write_text("centre==9.9\n")

@@ -56,6 +56,7 @@ def composed_twice(tree, overrides):
     return list(zip(module.compose_points(tree, points), alone, strict=True))
 
 
+@pytest.mark.release
 @pytest.mark.slow
 @pytest.mark.parametrize("typed", LISTS.values(), ids=LISTS)
 def test_points_are_those_that_hydra_composes(tmp_path, typed):
@@ -104,6 +105,7 @@ TRICKY = st.sampled_from(
 )
 
 
+@pytest.mark.release
 @pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(

@@ -98,6 +98,7 @@ def test_two_projects_in_one_process(registered, tmp_path):
     assert said.count("LabError no trial 'typed'. Trials: baseline") == 2
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_completion_in_bash(own_project):
     home = own_project.parent / "data-home"

@@ -19,6 +19,7 @@ def metrics_of_two_epochs(home, run_dir):
     return json.loads((run_dir / "summary.json").read_text())["metrics"]
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_it_is_reproduced_and_resumed_in_another_order_of_sections(home):
     run_dir, other_run = run_of_one_epoch(home), run_of_one_epoch(home)

@@ -58,6 +58,7 @@ def torch_as_before():
 # ---------------------------------------------------------------- options of a group
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_options_are_files_and_the_projects_own_come_first(own_project):
     folder = own_project / "src/myproj/conf/optimizer"

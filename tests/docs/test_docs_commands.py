@@ -80,6 +80,7 @@ def of_a_new_project(setting):
     return setting
 
 
+@pytest.mark.release
 @pytest.mark.slow
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
 def test_commands_of_a_page_can_be_typed(path, monkeypatch):

@@ -70,6 +70,7 @@ def stated(trial, metric):
     return float(re.search(rf"{metric} ([\d.]+)", line)[1])
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_settings_of_all_examples_are_right(own):
     said = call(own, "lab", "check", "--no-batch")
@@ -124,6 +125,7 @@ def test_an_example_reaches_what_its_readme_states(own, trial):
     assert "curves.png" in pictures
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_segmentation_says_what_it_found(own):
     short = ("trainer=cpu", "trainer.threads=1", "trainer.max_epochs=1", "callbacks.pictures.n=2")
@@ -139,6 +141,7 @@ def test_segmentation_says_what_it_found(own):
     assert (EXAMPLES / "segmentation/make_cells.py").read_text() in made_by
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_folds_of_series_give_a_mean_and_predictions_give_the_metrics_again(own):
     short = ("data.folds=5", "trainer=cpu", "trainer.threads=1", "trainer.max_epochs=1")
@@ -184,6 +187,7 @@ for (token_BT,) in data.loader("train", shuffle=True):
 """
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_the_language_model_has_the_losses_of_a_loop_by_hand_over_the_same_windows(own):
     short = ("schedule=constant", "trainer.max_epochs=1", "log.every_n_steps=1")

@@ -33,6 +33,7 @@ def slowest_line(home, function):
     return max(rows, key=lambda row: float(row[1]))
 
 
+@pytest.mark.release
 def test_the_slow_line_of_the_data_is_the_one_that_is_called_for_each_pixel(home, trial):
     (trial / "data.py").write_text(SLOW_DATA)
     call(home, "lab", "train", "trial=slow", "data._target_=.data.NoisyDigits", *SHORT)
@@ -41,6 +42,7 @@ def test_the_slow_line_of_the_data_is_the_one_that_is_called_for_each_pixel(home
     assert int(hits) > 10 * 64 * 64, "more than ten batches"
 
 
+@pytest.mark.release
 def test_the_slow_line_of_the_model_is_the_one_in_the_loop(home, trial):
     model = (trial / "model.py").read_text()
     assert LAST_LINE in model

@@ -55,6 +55,7 @@ def test_the_page_has_what_people_ask_for():
     assert [wish for wish in wishes if wish not in PAGE.lower()] == []
 
 
+@pytest.mark.release
 @pytest.mark.parametrize("recipe", WITH_CODE)
 def test_the_code_of_a_recipe_trains(home, recipe):
     name = f"recipe{list(RECIPES).index(recipe)}"
@@ -75,6 +76,7 @@ def test_the_code_of_a_recipe_trains(home, recipe):
     assert any("train/loss" in row for row in rows(record))
 
 
+@pytest.mark.release
 @pytest.mark.parametrize("recipe", TYPED)
 def test_the_commands_of_a_recipe_are_taken(home, recipe):
     for file, text in files_of(recipe).items():

@@ -105,6 +105,7 @@ def test_it_is_not_adopted_twice(adopted):
     assert not (folder / "src/myproj/again").exists()
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_a_user_types_what_it_says(adopted):
     """Check, train and commit; the hooks of the first commit leave the code as it is."""

@@ -159,6 +159,7 @@ def test_an_address_needs_a_hash(server, own):
         pack_command(own, ["digits", "--as", "images"])
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_prefetch_downloads_it_on_the_login_node(server, own_project):
     write_yaml(own_project, server)

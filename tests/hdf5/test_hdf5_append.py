@@ -367,6 +367,7 @@ PACK = ("data", "pack", "arr", "data/raw/0.npz", "--as", "arrays")
 TRAIN = ("train", "trial=baseline", "data=arr", "trainer.max_epochs=1")
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_a_run_goes_on_with_the_files_that_it_read(tmp_path, monkeypatch):
     """Trained on two files; a third comes; resume, verify, reproduce and show are of the two."""

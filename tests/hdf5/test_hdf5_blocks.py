@@ -107,6 +107,7 @@ def whole(tmp_path_factory):
     return train(directory, block=BLOCK)
 
 
+@pytest.mark.release
 @pytest.mark.parametrize(
     ("stop_after", "num_workers"), [(7, 0), (-1, 0), pytest.param(7, 2, marks=pytest.mark.slow)]
 )

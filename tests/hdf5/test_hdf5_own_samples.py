@@ -216,6 +216,7 @@ class Spectra(H5DataModule):
 '''
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_the_yaml_of_a_class_is_complete(own_project, tmp_path):
     for i in range(10):

@@ -244,6 +244,7 @@ def test_the_same_seed_gives_the_same_file_and_another_one_another(tmp_path, pac
     assert contents[0] != contents[2]
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_memory_does_not_grow_with_the_source(tmp_path):
     n, extra_bytes = 15_000, 100 << 20

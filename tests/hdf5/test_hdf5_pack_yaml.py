@@ -93,6 +93,7 @@ def test_a_command_with_dollars_is_kept_as_it_is(tmp_path, pack):
     assert "raw/${oc.env:HOME}/x.npy" in OmegaConf.load(path)["pack"]
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_packed_data_train_at_once(own_project, tmp_path):
     raw = tmp_path / "raw.npz"
@@ -116,6 +117,7 @@ def test_packed_data_train_at_once(own_project, tmp_path):
     assert f"lab data pack own {raw} --as arrays" in message
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_data_without_a_test_split_are_trained_and_not_tested(own_project, tmp_path):
     rng = np.random.default_rng(0)

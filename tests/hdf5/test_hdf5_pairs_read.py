@@ -158,6 +158,7 @@ def test_a_resumed_run_draws_the_same_crops_and_flips(tmp_path, pack):
     assert trained(tmp_path, seed=1)[0][0] != seen[0]
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_packed_pairs_are_checked_at_once(own_project, tmp_path):
     pairs(tmp_path / "raw/cells", n=12)

@@ -42,6 +42,7 @@ def files(draw):
     return fields, splits
 
 
+@pytest.mark.release
 @pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(files())
@@ -107,6 +108,7 @@ def content(path):
     )
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_no_flipped_byte_is_verified_as_right(path):
     right, original = content(path), path.read_bytes()

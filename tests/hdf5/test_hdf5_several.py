@@ -367,6 +367,7 @@ def test_a_training_on_several_files_is_that_on_one_and_resumes_exactly(tmp_path
     assert after["weights"] == of_one["weights"]
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_two_ranks_with_workers_share_the_rows_of_all_files(tmp_path):
     cut_into_files(tmp_path)

@@ -59,6 +59,7 @@ def data_files(folder):
     return sorted(path.name for path in (folder / "data").glob("arr*"))
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_a_file_that_runs_read_is_kept_and_read_by_them(own):
     """New-user-log 9, to the end: verify, reproduce, resume; and another file has the name."""
@@ -158,6 +159,7 @@ def test_a_record_of_a_stranger_leads_to_no_other_place(own, monkeypatch):
     assert free_path(Project(own, "myproj"), run) == own / "data/c-abcdef.h5"
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_recovered_data_are_those_of_the_record(own):
     """Made by the recorded code, although the code, the YAML and the data are gone."""
@@ -185,6 +187,7 @@ def test_recovered_data_are_those_of_the_record(own):
     assert f"{kept}: what {run.id} read" in lab(own, "data", "recover", run.id)
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_a_file_is_recovered_by_its_own_command_although_the_yaml_has_another(own):
     """The YAML stays as the first packing wrote it; the file was packed again with other options."""
@@ -199,6 +202,7 @@ def test_a_file_is_recovered_by_its_own_command_although_the_yaml_has_another(ow
     assert f"{own}/data/arr.h5: what {run.id} read" in lab(own, "data", "recover", run.id)
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_other_raw_data_are_told_and_nothing_is_kept(own):
     (run, _) = runs(own)

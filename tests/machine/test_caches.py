@@ -39,6 +39,7 @@ def test_every_cache_lies_in_its_own_directory_below_the_configured_one(project)
     assert found["HF_HOME"] == "/disk/caches/huggingface"
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_a_site_leads_them_where_its_variable_is_set(project):
     assert (

@@ -30,6 +30,7 @@ def check(*words, **variables):
     return done.stdout, reasons
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_without_a_gpu_each_check_says_why_it_is_skipped():
     output, reasons = check(CUDA_VISIBLE_DEVICES="")

@@ -54,6 +54,7 @@ def test_its_site_is_one_like_the_others(lab):
     assert "#SBATCH --cpus-per-task=12" in script
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_its_callback_is_in_every_training_and_its_command_reads_what_that_wrote(lab, tmp_path):
     assert "the last trainings of our lab" in lab("--help")

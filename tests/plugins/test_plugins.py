@@ -113,6 +113,7 @@ print([type(callback).__name__ for callback in fit_callbacks(config, run, 1)])
 """
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_a_callback_stands_where_it_says(own, installed):
     variables = installed(
@@ -133,6 +134,7 @@ def test_a_callback_stands_where_it_says(own, installed):
         ("added:missing", "the plug-in mine of added 2.1 cannot be loaded"),
     ],
 )  # fmt: skip
+@pytest.mark.release
 @pytest.mark.slow
 def test_a_callback_that_is_wrong_ends_the_training_before_it_begins(
     own, installed, value, message
@@ -192,6 +194,7 @@ def test_a_name_that_labrig_has_is_refused(own, installed, tmp_path):
     assert "added 2.1 adds the packer table, which labrig" in said
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_a_scheduler_of_a_plugin_gets_jobs(own, installed, tmp_path):
     variables = installed(schedulers=ENTRY_POINTS["schedulers"])
@@ -218,6 +221,7 @@ def test_a_scheduler_of_a_plugin_gets_jobs(own, installed, tmp_path):
     assert "scheduler is 'toy'" in without
 
 
+@pytest.mark.release
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("commands", "message"),

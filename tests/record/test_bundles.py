@@ -101,6 +101,7 @@ def test_the_default_branch_may_have_any_name(remote, tmp_path):
     assert restores(run, tmp_path / "nowhere", tmp_path)
 
 
+@pytest.mark.release
 @pytest.mark.slow
 @pytest.mark.parametrize("depth", [1, 2])
 def test_a_shallow_clone_without_a_remote_is_whole(remote, tmp_path, depth):
@@ -179,6 +180,7 @@ def test_a_bundle_that_would_fill_the_disk_is_not_unpacked_whole(tmp_path, monke
         assert len(file.read()) == 1000
 
 
+@pytest.mark.release
 @pytest.mark.slow
 @pytest.mark.parametrize("damage", ["cut", "zeros", "empty"])
 def test_a_bundle_that_was_cut_is_made_again(tmp_path, damage):

@@ -447,6 +447,7 @@ def test_the_first_columns_are_what_chose_the_weights(project, made, capsys):
     assert "test/acc mean,test/acc sd" in (project.root / "results.csv").read_text()
 
 
+@pytest.mark.release
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("fingerprint", "kept"),

@@ -96,6 +96,7 @@ def test_the_id_is_that_of_the_content_wherever_it_lies(tmp_path):
     assert identity(other) != first
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_a_run_stores_the_library_once_for_each_content(own):
     own.lab("train", "trial=baseline", *SHORT)
@@ -143,6 +144,7 @@ def test_resume_continues_with_the_library_that_the_run_began_with(upgraded):
     assert all(start["code"]["complete"] for start in starts)
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_a_repetition_runs_the_library_of_its_run(upgraded):
     run = upgraded.runs()[0]
@@ -190,6 +192,7 @@ def wait_for(run_dirs, timeout_s=240):
     raise AssertionError("\n".join(logs))
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_a_job_runs_the_library_that_submitted_it(own):
     """Of an array the second run waits for the first; the library is upgraded meanwhile, and the installed one
@@ -223,6 +226,7 @@ def environment_without_labrig(folder):
     return folder
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_a_machine_without_labrig_runs_a_job_and_repeats_it(tmp_path):
     own = Checkout(tmp_path)

@@ -113,6 +113,7 @@ def test_logs_gives_what_a_job_printed(made, tmp_path):
     assert python(made, program) == "job script\n1: one\n"
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_the_example_notebook_runs(own_project):
     """The script of examples/notebooks, cell by cell as jupytext would pair it."""
@@ -150,6 +151,7 @@ def test_a_notebook_submits_a_job_and_reads_its_log(home):
     assert "cost: " in output, "the end of its log"
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_make_kernel_registers_the_environment(light, tmp_path):
     places = {"JUPYTER_DATA_DIR": str(tmp_path / "jupyter"), "HOME": str(tmp_path)}

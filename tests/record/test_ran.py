@@ -61,6 +61,7 @@ def test_an_attempt_that_is_killed_before_the_comparison_says_so(own):
     assert "code: incomplete: never compared with what ran" in lab(own, "runs", "verify", "@last")
 
 
+@pytest.mark.release
 @pytest.mark.slow
 @pytest.mark.parametrize("module", ["myproj.models.unet", "myproj.trials.wip.model"])
 def test_code_that_git_ignores_is_refused_with_the_rule(own, module):
@@ -140,6 +141,7 @@ def test_a_module_from_pythonpath_is_named(own, tmp_path):
     assert all(file["sha256"] for file in start_of(own)["code"]["not_frozen"])
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_an_editable_install_of_another_repository_counts_when_it_is_committed(own, tmp_path):
     other = tmp_path / "other"
@@ -181,6 +183,7 @@ def test_other_line_ends_than_git_stores_are_no_difference(own):
     assert start_of(own)["code"]["complete"] is True
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_frozen_code_is_compared_without_git(own, tmp_path):
     run_program(own)

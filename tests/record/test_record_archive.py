@@ -155,6 +155,7 @@ def test_mistakes_and_secrets_are_refused(project, tmp_path, capsys):
     archive(project, "trial=baseline", "--allow")
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_a_run_is_reproduced_from_an_archive_and_its_readme_alone(tmp_path):
     made = make_trained_project(tmp_path / "made/myproj")

@@ -167,6 +167,7 @@ def test_runs_on_a_read_only_disk_are_read(project, runs, capsys):
         assert_readable(capsys, run)
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_a_quota_at_any_write(project, runs, capsys, monkeypatch):
     first = train(project)  # which must stay as it is

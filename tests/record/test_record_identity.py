@@ -104,6 +104,7 @@ def test_other_data_and_unrecorded_code_are_reported(own, capsys, monkeypatch):
     assert "code: attempt 3: not recorded" in shown(own, capsys, "runs verify", run.id)
 
 
+@pytest.mark.release
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["20200101-000000-abcdef", "my-best-run"])
 def test_a_renamed_directory_is_noticed(own, capsys, name):

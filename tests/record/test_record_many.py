@@ -70,6 +70,7 @@ def listed(runs):
     return sorted(index.read_rows([runs]), key=lambda row: row["run_id"])
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_cold_and_warm_agree_with_the_files(runs, place, monkeypatch):
     expected = plainly(runs)
@@ -89,6 +90,7 @@ def test_cold_and_warm_agree_with_the_files(runs, place, monkeypatch):
     (changed / "summary.json").write_text(json.dumps(summary))
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_filter_and_sort(runs, place):
     known = index.read_rows([runs])

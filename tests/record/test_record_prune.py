@@ -227,6 +227,7 @@ def test_the_best_checkpoint_of_a_trial_stays_however_its_run_ended(own, capsys)
     assert pruned(own, capsys) == {runs[1].id, runs[3].id}
 
 
+@pytest.mark.release
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("goals", "kept"),

@@ -50,6 +50,7 @@ def everything_in(folder):
     }
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_another_clone_reads_the_old_data_and_writes_nothing_there(made, run, tmp_path):
     elsewhere = clone(made, tmp_path / "elsewhere")
@@ -65,6 +66,7 @@ def test_another_clone_reads_the_old_data_and_writes_nothing_there(made, run, tm
     assert attempt["start"]["variables"]["OMP_NUM_THREADS"] == "2"
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_the_run_directory_alone_is_enough(made, run, tmp_path):
     elsewhere = shutil.copytree(
@@ -84,6 +86,7 @@ def test_the_run_directory_alone_is_enough(made, run, tmp_path):
         os.rename(tmp_path / "away", made)
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_extended_with_other_code(tmp_path):
     folder = make_project(tmp_path / "myproj")

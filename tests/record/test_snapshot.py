@@ -212,6 +212,7 @@ def test_line_endings_with_safecrlf(repo):
     assert freeze(repo)["dirty"]
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_five_thousand_files_need_few_processes(repo, monkeypatch):
     write(repo, {f"d{n % 50}/f{n}.txt": f"{n}\n" for n in range(5000)})

@@ -181,6 +181,7 @@ def test_a_signal_reaches_the_frozen_code(home, tmp_path):
     assert list((tmp_path / "temporary").iterdir()) == []
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_eval_uses_the_code_of_the_run(home, tmp_path):
     own = shutil.copytree(home, tmp_path / "myproj", symlinks=True)

@@ -62,6 +62,7 @@ def test_only_the_path_of_a_host_is_expanded_there(module, monkeypatch, tmp_path
     assert [path.name for path in tmp_path.iterdir()] == ["a disk"]
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_a_run_is_sent_followed_and_fetched(lab, hosts):
     account = hosts.accounts["a"]
@@ -100,6 +101,7 @@ def test_a_run_is_sent_followed_and_fetched(lab, hosts):
     assert lab("queue").strip() == "no jobs"
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_only_what_is_new_travels(lab, hosts):
     account = hosts.accounts["b"]
@@ -146,6 +148,7 @@ def ended_or_gone(sent):
     wait_until(lambda: not Path(f"/proc/{pid}").exists(), "the job over")
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_of_two_hosts_the_job_that_starts_first_continues(lab, hosts):
     a, b = hosts.accounts["a"], hosts.accounts["b"]

@@ -65,6 +65,7 @@ def content(project):
     return (project.root / "data/digits.h5").read_bytes()
 
 
+@pytest.mark.release
 @pytest.mark.parametrize("place", [PLACE, "s3://lab", "s3://lab/"])
 def test_a_colleague_gets_the_very_bytes(mine, client, place, tmp_path, capsys):
     project, sha256 = mine
@@ -84,6 +85,7 @@ def test_a_colleague_gets_the_very_bytes(mine, client, place, tmp_path, capsys):
     assert files_at(project, place) == [f"{sha256}-digits.h5"]
 
 
+@pytest.mark.release
 @pytest.mark.parametrize("step", [0, 1, 2])
 def test_a_push_that_is_killed_goes_on(mine, client, step, monkeypatch):
     project, _ = mine

@@ -57,6 +57,7 @@ def test_a_colleague_gets_the_very_bytes(mine, place, tmp_path, capsys):
     assert (absolute.root / "data/digits.h5").read_bytes() == there.read_bytes()
 
 
+@pytest.mark.release
 @pytest.mark.parametrize("when", ["before", "during", "after"])
 def test_a_push_whose_connection_is_lost_goes_on(mine, place, hosts, when):
     project, sha256 = mine
@@ -71,6 +72,7 @@ def test_a_push_whose_connection_is_lost_goes_on(mine, place, hosts, when):
     assert os.listdir(folder) == [there.name]
 
 
+@pytest.mark.release
 @pytest.mark.parametrize("step", [0, 6, 11])
 def test_a_push_that_is_killed_goes_on(mine, place, step):
     project, sha256 = mine

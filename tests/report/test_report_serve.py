@@ -101,6 +101,7 @@ def test_gathering_takes_at_most_a_fifth_of_a_core(own, monkeypatch):
     assert run.id in page.newest().table["rows"]["run_id"]
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_a_browser_shows_new_rows_and_runs_without_loading_the_page_again(own):
     run = create(own)

@@ -22,6 +22,7 @@ def set_environment(folder, value):
     )
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_with_pip_alone(bare):
     """With all its packages, `make demo` of .ci/run shows it."""
@@ -38,6 +39,7 @@ def test_with_pip_alone(bare):
     assert packages(bare) == installed, "nothing was installed again"
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_with_uv_from_the_index(bare, tmp_path):
     setup(bare, UV, **INDEX_ONLY)
@@ -123,6 +125,7 @@ def test_inside_a_larger_repository_git_is_left_alone(light, tmp_path):
     assert not (tmp_path / ".git/hooks/pre-commit").exists()
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_environment_elsewhere(light, tmp_path):
     set_environment(light, "$PLACE/env-${package}")
@@ -132,6 +135,7 @@ def test_environment_elsewhere(light, tmp_path):
     assert output_of(light, "git", "status", "--porcelain") == ""
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_environment_of_the_site(light, tmp_path):
     site = light / "src/myproj/conf/site/workstation.yaml"

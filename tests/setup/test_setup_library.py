@@ -87,6 +87,7 @@ def test_an_editable_library_stays_until_the_pin_is_asked_for(light, tmp_path):
         assert f"no labrig lies in {typed}. What is pinned: make setup LABRIG=pinned" in said
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_a_library_that_is_gone_or_another_one_comes_back(light):
     assert "installing labrig" not in setup(light, UV)
@@ -178,6 +179,7 @@ def project_beside(light, folder):
     return make_light(copy_project(folder), wheel().as_uri())
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_two_projects_share_one_environment(light, tmp_path):
     """Both have the package myproj and a trial wide, each with its own code."""
@@ -213,6 +215,7 @@ def test_two_projects_share_one_environment(light, tmp_path):
 
 
 @needs_root
+@pytest.mark.release
 @pytest.mark.slow
 def test_an_environment_that_somebody_else_keeps_is_used_as_it_is(light, tmp_path):
     with mounted(tmp_path / "group", "size=400m") as group:

@@ -173,6 +173,7 @@ def test_a_machine_without_a_gpu_is_reported_before_gigabytes_come(
     assert capsys.readouterr().out == "", "it is there already"
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_without_uv_a_package_is_added_and_the_lock_file_is_followed(light, tmp_path):
     output = setup(light, target="add", PACKAGE="iniconfig>=2.3")

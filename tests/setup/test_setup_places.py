@@ -45,6 +45,7 @@ def small_home(tmp_path):
 
 
 @needs_root
+@pytest.mark.release
 @pytest.mark.slow
 def test_packages_fit_where_home_is_small_and_the_shell_follows(bare, small_home):
     configure(bare, environment="$WORK/env", caches="$WORK/caches")
@@ -86,6 +87,7 @@ def test_pip_rebuilds_the_environment_from_the_lock_with_hashes(bare, small_home
     assert "DO NOT MATCH THE HASHES" in setup(bare, rc=2, **INDEX_ONLY, **small_home)
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_an_added_package_is_in_both_locks(light):
     setup(light, UV, **INDEX_ONLY)
@@ -97,6 +99,7 @@ def test_an_added_package_is_in_both_locks(light):
     assert (light / "requirements.lock").read_text() == before
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_a_disk_with_little_room_is_reported(light, tmp_path):
     with mounted(tmp_path / "disk", "size=200m") as disk:
@@ -142,6 +145,7 @@ def on_centre(light, tmp_path):
     return light
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_the_torch_of_a_centre_is_used_and_only_what_it_lacks_is_installed(
     on_centre, centre, tmp_path

@@ -66,6 +66,7 @@ def test_a_project_that_names_no_labrig_says_so(light):
     assert "pyproject.toml names no labrig" in setup(light, rc=2)
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_a_library_that_cannot_be_installed_is_told(bare, tmp_path):
     path = bare / "pyproject.toml"

@@ -201,6 +201,7 @@ def test_a_worker_elsewhere_counts_as_dead_after_ten_minutes(
     assert later.is_awaited() == is_awaited
 
 
+@pytest.mark.release
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("file", "differs"),

@@ -103,6 +103,7 @@ def test_a_full_disk_stops_workers_and_loses_no_point(project):
         require_each_once(points, 4)
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_a_metric_that_no_run_logs_ends_the_search_after_the_first_point(project):
     points = make_search(project, "optimizer.lr=0.1,0.2,0.3", metrics=["val/nosuch"])

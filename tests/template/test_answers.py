@@ -28,6 +28,7 @@ def assert_fits(error):
     assert len(str(error).partition(": ")[2]) <= 80, error
 
 
+@pytest.mark.release
 @pytest.mark.slow
 @pytest.mark.parametrize("text", PLAIN_LINES)
 def test_any_line_of_text_survives(render_answers, tmp_path, text):
@@ -70,6 +71,7 @@ def test_package_names_that_are_refused():
         assert_fits(refused.value)
 
 
+@pytest.mark.release
 @pytest.mark.slow
 @pytest.mark.parametrize("question", CHOICES)
 def test_choices_that_do_not_exist_are_refused(question):

@@ -97,6 +97,7 @@ def head(template):
     return git(template, "rev-parse", "HEAD")
 
 
+@pytest.mark.release
 @pytest.mark.slow
 @pytest.mark.parametrize("source", SOURCES)
 def test_a_release_is_pinned_by_its_commit_at_the_address_that_copier_was_given(
@@ -226,6 +227,7 @@ def installed_state(pin, tool, folder, environment):
     return text
 
 
+@pytest.mark.release
 @pytest.mark.slow
 @pytest.mark.parametrize("source", [*SOURCES, "Größe 1 日本", "no git"])
 def test_pip_and_uv_install_that_very_commit(template, tmp_path, source):

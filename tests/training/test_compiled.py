@@ -68,6 +68,7 @@ def own_caches(tmp_path, monkeypatch):
     torch._dynamo.reset()
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_compiled_networks_learn_the_same_and_say_it(home, tmp_path):
     usual = learn(home, *LINEAR, TWO_BATCHES)

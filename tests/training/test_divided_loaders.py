@@ -183,6 +183,7 @@ def test_two_processes_evaluate_as_one(home, many, n):
     assert "replicates" not in said
 
 
+@pytest.mark.release
 @pytest.mark.parametrize("n_processes", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_the_test_samples_of_any_data_module_are_predicted_once(home, many, n_processes):
     file = home / f"many-{n_processes}.h5"
@@ -211,6 +212,7 @@ def test_what_counts_twice_nevertheless_is_said(home, many, kind, expected):
     assert said.count(expected) == 1
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_shuffled_data_are_divided_too(home, many):
     one, _ = evaluated(home, many)
@@ -218,6 +220,7 @@ def test_shuffled_data_are_divided_too(home, many):
     assert two == pytest.approx(one, rel=1e-6)
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_fewer_samples_than_processes_are_refused(home, many):
     words = ("data.n=1", "trainer.devices=2")
@@ -225,6 +228,7 @@ def test_fewer_samples_than_processes_are_refused(home, many):
     assert "the test data have 1 sample for 2 processes, and each needs one" in said
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_a_training_on_two_processes_validates_each_sample_once(home, many):
     """The validation of the run on two processes is the test of its weights on one."""

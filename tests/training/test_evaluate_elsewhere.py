@@ -51,6 +51,7 @@ def n_samples(folder, name, split):
         return len(file["splits"][split])
 
 
+@pytest.mark.release
 def test_another_data_set_is_measured_recorded_and_shown(trained):
     printed = evaluate(trained, f"data={OTHER}", "--json")
     assert f"lab: data={OTHER} has other settings than the run: drop_last False -> True" in printed
@@ -78,6 +79,7 @@ def test_another_data_set_is_measured_recorded_and_shown(trained):
     assert "test/acc@" not in table, "a table for each data set"
 
 
+@pytest.mark.release
 def test_every_sample_is_the_sum_of_the_splits(trained):
     """Accuracies are means over samples, so that of all of them follows from those of the splits."""
     n_right = 0.0
@@ -97,6 +99,7 @@ def test_every_sample_is_the_sum_of_the_splits(trained):
     assert there["test/acc"] == pytest.approx(whole["test/acc"], abs=1e-6)
 
 
+@pytest.mark.release
 def test_verify_notices_that_the_data_of_an_evaluation_changed(trained):
     evaluate(trained, f"data={OTHER}")
     assert "evaluations" in call(trained, "lab", "runs", "verify", "@last")
@@ -121,6 +124,7 @@ def test_other_weights_change_no_metric_of_the_run(trained):
     assert last(trained)["metrics"][f"test/loss@{place(trained)}"] == expected["test/loss"]
 
 
+@pytest.mark.release
 def test_data_of_one_name_with_other_content_have_a_metric_of_their_own(trained):
     evaluate(trained, f"data={OTHER}")
     before = place(trained)

@@ -26,6 +26,7 @@ def trained(home):
     return last(home)
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_a_folder_has_weights_configuration_card_and_graphs(home, trained, tmp_path):
     folder = tmp_path / "release"
@@ -125,6 +126,7 @@ def test_a_network_that_cannot_be_exported_leaves_one_line(tmp_path, capsys):
     assert os.listdir(tmp_path) == ["b.pt2"]
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_a_token_in_the_card_stays_here(home, trained, tmp_path, monkeypatch):
     token = "hf_" + "aB3dE5gH7jK9mN1pQ3sT5vW7yZ9bC1dE3f"

@@ -45,6 +45,7 @@ def lines_of(output, text):
     return lines[first:]
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_a_training_that_fails_ends_in_two_lines(home, failing):
     trial = failing("from torch", "import timmm\nfrom torch")
@@ -138,6 +139,7 @@ def test_leaving_the_debugger_is_no_failure(home, failing):
     assert last(home)["status"] == "interrupted"
 
 
+@pytest.mark.release
 @pytest.mark.slow
 @pytest.mark.traceback("the debugger shows it")
 def test_the_debugger_shows_the_line_after_the_error(home, failing):

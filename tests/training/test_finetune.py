@@ -78,6 +78,7 @@ def checkpoint_of(record):
     return torch.load(Path(record["run_dir"], "checkpoints/last.ckpt"), weights_only=True)
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_the_losses_are_those_of_a_plain_loop_of_peft(own):
     """Mixed precision, accumulation, clipping and recomputed layers, by settings here and by hand there."""
@@ -132,6 +133,7 @@ def test_a_checkpoint_of_adapters_is_whole_wherever_it_is_read(own, tmp_path):
         shard.write_bytes(content)
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_predictions_are_generated_answers(own):
     record = train(own)
@@ -143,6 +145,7 @@ def test_predictions_are_generated_answers(own):
     assert len(right) > 10
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_texts_that_share_a_row_do_not_see_each_other(own):
     program = """

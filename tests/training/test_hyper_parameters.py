@@ -212,6 +212,7 @@ print(json.dumps(found))
 """
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_a_run_is_loaded_with_what_its_configuration_builds(home):
     add_trial(home, "kept", config_yaml=CONFIG, task_py=TASK)

@@ -131,6 +131,7 @@ def test_sync_uploads_to_both_and_only_once(home, run, logged, tmp_path, monkeyp
     assert call(home, "lab", "sync", "--dry-run") == ""
 
 
+@pytest.mark.release
 def test_curves_of_a_run_that_goes_on_are_uploaded(home):
     """W&B's own command follows its file, to a server on this machine, until the run ends."""
     settings = ("trial=baseline", *SHORT, "logger=wandb", "trainer.max_epochs=500")
@@ -172,6 +173,7 @@ def test_curves_of_a_run_that_goes_on_are_uploaded(home):
         assert run_id not in call(home, "lab", "sync", "--dry-run")
 
 
+@pytest.mark.release
 def test_a_server_that_never_answers_stops_nothing(home):
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))

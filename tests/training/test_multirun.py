@@ -110,6 +110,7 @@ def with_train(folder, body):
     return folder
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_a_point_that_fails_does_not_end_the_others(own_project):
     with_train(own_project, "print('seed', config.seed)\nassert config.seed != 9")
@@ -122,6 +123,7 @@ def test_a_point_that_fails_does_not_end_the_others(own_project):
     assert call(own_project, "lab", "runs", "list").count("failed") == 2
 
 
+@pytest.mark.release
 @pytest.mark.slow
 @pytest.mark.parametrize(("codes", "expected"), [("0,3,3", 3), ("3,4", 1)])
 def test_the_exit_code_is_that_of_the_runs(own_project, codes, expected):
@@ -141,6 +143,7 @@ def test_several_run_at_a_time_and_each_line_says_whose_it_is(own_project):
         assert f"[{number}/2] no end" in said
 
 
+@pytest.mark.release
 @pytest.mark.slow
 @pytest.mark.parametrize("jobs", ["1", "2"])
 def test_a_signal_reaches_the_runs_and_no_other_begins(own_project, jobs):
@@ -166,6 +169,7 @@ OmegaConf.register_new_resolver("count", lambda: calls.append(1) or len(calls), 
 """
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_composing_one_point_changes_nothing_for_the_next(own_project):
     write(own_project, {"src/myproj/conf/register.py": REGISTER})
@@ -188,6 +192,7 @@ def test_mistakes_are_answered_before_anything_starts(own_project):
     assert "no runs" in call(own_project, "lab", "runs", "list")
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_torch_is_imported_once_for_all_points(own_project):
     with_train(own_project, "print('seed', config.seed, had_torch)")

@@ -31,6 +31,7 @@ def recorded_parent(project, *words):
     return asked.value.args[0]
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_parents_are_resolved_and_must_exist(own, monkeypatch):
     assert recorded_parent(own) is None

@@ -47,6 +47,7 @@ def check_pictures(run_dir, last_step):
     return sum(counts[n][n] for n in range(10)) / N_VAL
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_pictures_of_each_validation(home):
     assert "ok  baseline" in call(home, "lab", "check", "trial=baseline", PICTURES)
@@ -207,6 +208,7 @@ def test_curves_of_characters_touch_their_ends():
     assert sum("A" in line for line in flat) == 1
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_plot_draws_runs_over_each_other(home, tmp_path):
     drawn = call(home, "lab", "runs", "plot", "@last", "@last", "--metric", "val/loss")

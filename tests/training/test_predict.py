@@ -88,6 +88,7 @@ def test_every_sample_has_a_row_in_the_order_of_the_data(home, rich, val):
     assert predicted["is_dark"].dtype == bool
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_the_file_is_a_data_file_and_in_the_record(home, rich, val):
     assert "all 179 samples are as they were written" in call(home, "lab", "data", "verify", val)
@@ -115,6 +116,7 @@ def test_the_file_is_a_data_file_and_in_the_record(home, rich, val):
         changed["data/class"][0] -= 1
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_two_processes_write_what_one_writes(home, rich, val):
     """179 samples in steps of 100: the last step is uneven, and no process pads it."""
@@ -126,6 +128,7 @@ def test_two_processes_write_what_one_writes(home, rich, val):
     assert rows_of(rich)[-1]["path"] == str(two)
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_any_data_module_on_two_processes(home):
     """Lightning divides the samples of a DataLoader; 64 of them, in batches of 1."""
@@ -208,6 +211,7 @@ def test_a_row_twice_and_other_fields_are_refused(part, tmp_path):
         merge_parts([part([1], x=np.ones((1, 2, 2))), part([3], x=np.ones((1, 3, 2)))], tmp_path)
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_a_table_has_the_true_and_the_predicted_class_of_each_sample(home, rich, val):
     assert "scores.xlsx has no ending that predictions are written as" in predict(
@@ -314,6 +318,7 @@ def test_the_mean_of_scores_decides_the_class_of_an_ensemble(tmp_path):
         mean_of([member("third", [[0, 1], [0, 1]]), alone])
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_an_ensemble_is_the_mean_of_its_runs(home, rich, val):
     call(home, "lab", "train", "trial=rich", *SHORT, "seed=7", "trainer.limit_train_batches=2")

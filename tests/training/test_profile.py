@@ -130,6 +130,7 @@ def test_chosen_ranks(home, profiled):
     assert said.count("open it: snakeviz") == 1
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_wrong_use(home, profiled):
     said = call(

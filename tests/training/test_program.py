@@ -86,6 +86,7 @@ def test_torch_is_not_imported(own):
     assert "finished  heavy 0" in call(own, "lab", "train", "trial=light", cold=True)
 
 
+@pytest.mark.release
 @pytest.mark.slow
 @pytest.mark.parametrize("saves", [True, False])
 def test_a_preempted_program_continues_if_it_saves(own, saves):

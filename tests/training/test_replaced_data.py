@@ -8,6 +8,7 @@ from projects import call
 from trainings import SHORT, last
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_a_run_reads_its_own_data_after_packing_again(own_project):
     def lab(*words, **how):

@@ -210,6 +210,7 @@ class Culprit(L.Callback):
 """
 
 
+@pytest.mark.release
 @pytest.mark.traceback("torchrun prints its own when a process ends with an error")
 @pytest.mark.parametrize(
     ("how", "line"),
@@ -241,6 +242,7 @@ def test_the_record_names_the_process_that_failed_first(hosts, own, how, line):
     assert f"failed on {hosts.names[0]}, {hosts.names[1]}, " in shown
 
 
+@pytest.mark.release
 def test_mpirun_starts_both_over_ssh(hosts, own):
     expected = losses_of_one_host(own)
     n_before = len(runs_of(own))

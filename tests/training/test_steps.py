@@ -100,6 +100,7 @@ def test_what_cannot_be_read_is_refused_with_what_there_is(own, made):
     assert len(list((own / "runs").glob("*/*/run.json"))) == 3
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_an_unchanged_step_is_not_run_again(own, made):
     words = ("lab", "train", "trial=baseline", "seed=5", *SHORT, "--if-changed")
@@ -137,6 +138,7 @@ def test_an_unchanged_step_is_not_run_again(own, made):
     assert last(own)["run_id"] != before
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_weights_count_by_their_content(own, made):
     call(own, "lab", "train", "trial=baseline", "seed=6", *SHORT)

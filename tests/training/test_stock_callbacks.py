@@ -67,6 +67,7 @@ def test_each_is_tried():
     assert tried | elsewhere | NOT_TRIED == set(stock.__all__)
 
 
+@pytest.mark.release
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "kind",

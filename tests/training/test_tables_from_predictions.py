@@ -36,6 +36,7 @@ def cell(home, metric, *words):
     return number
 
 
+@pytest.mark.release
 def test_three_seeds_and_what_tells_two_of_them_apart(home):
     call(home, "lab", "train", *SHORT, "optimizer.lr=0.00217", "seed=0,1,2", "-m")
     runs = runs_of(home, "optimizer.lr=0.00217")
@@ -56,6 +57,7 @@ def test_three_seeds_and_what_tells_two_of_them_apart(home):
     assert cell(home, "test/acc", "optimizer.lr=0.00217") == format_mean(shares)
 
 
+@pytest.mark.release
 def test_folds(home):
     rate = "optimizer.lr=0.00218"
     call(home, "lab", "train", *SHORT, "data.folds=3", "data.fold=0,1,2", rate, "-m")
@@ -64,6 +66,7 @@ def test_folds(home):
     assert cell(home, "val/acc", rate, "--over", "fold") == format_mean(shares)
 
 
+@pytest.mark.release
 def test_early_stopping_and_the_best_weights_of_another_run(home):
     early, late = "optimizer.lr=0.00219", "optimizer.lr=0.00221"
     patience = ("callbacks=early_stopping", "callbacks.early_stopping.patience=1")

@@ -61,6 +61,7 @@ def test_four_processes_learn_as_one(own, alone):
     assert {name: record["metrics"][name] for name in of_test} == pytest.approx(of_test, rel=1e-4)
 
 
+@pytest.mark.release
 @pytest.mark.parametrize(
     "sharded",
     [

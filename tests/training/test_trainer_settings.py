@@ -280,6 +280,7 @@ def test_the_check_shows_a_summary_and_a_profile(home):
     assert "Total params" in said
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_an_option_with_a_strategy_trains_on_two_ranks(home):
     """That was: TypeError … multiple values for keyword argument 'strategy'."""

@@ -14,6 +14,7 @@ from projects import call
 from trainings import SHORT, add_trial, last, rows, start
 
 
+@pytest.mark.release
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
 def test_a_stopped_run_continues_where_it_stopped(home, number):
@@ -62,6 +63,7 @@ def test_a_finished_run_can_be_extended_but_not_changed(home):
     assert "cannot change within a run" in said
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_resuming_twice_equals_training_at_once(home):
     settings = ("trial=baseline", "trainer=cpu", "trainer.threads=1", "schedule=constant")
@@ -90,6 +92,7 @@ class Slow(L.Callback):
 """
 
 
+@pytest.mark.release
 @pytest.mark.slow
 @pytest.mark.parametrize("in_a_job", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_a_run_that_is_stopped_in_its_validation_loses_nothing(home, in_a_job):
@@ -155,6 +158,7 @@ for command in sys.argv[1:]:
 """
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_what_is_found_only_after_importing(home):
     add_trial(home, "absent", config_yaml="model:\n  _target_: torch.nn.Lineal\n  in_features: 3\n")
@@ -196,6 +200,7 @@ def test_a_loss_that_is_not_finite_stops_the_run(home):
     assert last(home)["status"] == "failed"
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_a_full_disk_keeps_the_checkpoint_before(home, tmp_path):
     if subprocess.run(["unshare", "-rm", "true"], capture_output=True).returncode:
@@ -283,6 +288,7 @@ def test_wandb_is_online_with_a_key_and_a_network(monkeypatch, key, reachable, m
     assert wandb_logger.wandb_mode("disabled", jobs_have_internet=True) == "disabled"
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_loggers_write_next_to_the_record(home):
     settings = ("trial=baseline", *SHORT, "logger=[tensorboard,wandb]")

@@ -26,6 +26,7 @@ def members(session):
     return found
 
 
+@pytest.mark.release
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "number", [signal.SIGKILL, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)]

@@ -118,6 +118,7 @@ def test_a_decorator_deprecates_too_and_only_the_last_release_counts(template):
     assert "labrig.task.hinge of 0.2.1 is gone" in problem
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_labrig_itself_cannot_lose_a_public_name(tmp_path):
     copy_library(tmp_path / "src")
