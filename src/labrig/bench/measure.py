@@ -57,6 +57,8 @@ EVALUATED = 20  # batches of validation and test that are timed
 CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
 TRANSPOSED = (nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d)
 WEIGHTED = (nn.Linear, nn.Embedding, *CONVOLUTIONS, *TRANSPOSED)
+LEAST_EXPONENT = -7  # the rates rise from 1e-7 to 1
+SMOOTHING = 0.9  # weight of the losses before, in the mean
 
 
 @dataclass(frozen=True)
@@ -316,10 +318,6 @@ def uneven_layers(task: L.LightningModule) -> list[str]:
             if any(n > 4 and n % 8 for n in shape):
                 uneven.append(f"{name} {tuple(shape)}")
     return uneven
-
-
-LEAST_EXPONENT = -7  # the rates rise from 1e-7 to 1
-SMOOTHING = 0.9  # weight of the losses before, in the mean
 
 
 @dataclass(frozen=True)

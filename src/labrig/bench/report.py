@@ -17,6 +17,7 @@ from .forecast import format_forecast
 from .result import BenchFinding, BenchResult, Measurement
 
 WIDTH = 80
+Curve = Sequence[tuple[float, float]]
 
 
 @dataclass(frozen=True)
@@ -208,9 +209,6 @@ def with_values(config: DictConfig, *keys: str) -> str:
         is_section = isinstance(value, DictConfig)
         texts.append(key if is_section else f"{key} (now {value})")
     return ", ".join(texts)
-
-
-Curve = Sequence[tuple[float, float]]
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,30 @@ SCHEMA = 1
 
 
 MIG_SLICES = 7  # a GPU is divided into so many; a name such as "MIG 2g.10gb" says how many are ours
+# The time of a step does not depend on these sections, nor on these keys of `trainer`
+OTHER_SECTIONS = (
+    "budget",
+    "callbacks",
+    "checkpoint",
+    "job",
+    "log",
+    "logger",
+    "paths",
+    "profile",
+    "record",
+    "schedule",
+    "seed",
+    "site",
+)
+OTHER_TRAINER_KEYS = (
+    "check_val_every_n_epoch",
+    "devices",
+    "max_epochs",
+    "max_steps",
+    "test_after_fit",
+    "test_with",
+    "val_every_steps",
+)
 
 
 @dataclass(frozen=True)
@@ -234,32 +258,6 @@ class BenchResult:
         """
         verdict = [one | {"settings": one.get("try")} for one in content.get("verdict", [])]
         return msgspec.convert(content | {"measured": content, "verdict": verdict}, cls)
-
-
-# The time of a step does not depend on these sections, nor on these keys of `trainer`
-OTHER_SECTIONS = (
-    "budget",
-    "callbacks",
-    "checkpoint",
-    "job",
-    "log",
-    "logger",
-    "paths",
-    "profile",
-    "record",
-    "schedule",
-    "seed",
-    "site",
-)
-OTHER_TRAINER_KEYS = (
-    "check_val_every_n_epoch",
-    "devices",
-    "max_epochs",
-    "max_steps",
-    "test_after_fit",
-    "test_with",
-    "val_every_steps",
-)
 
 
 def resolved_settings(config: DictConfig | dict[str, Any]) -> dict[str, Any]:

@@ -17,6 +17,17 @@ from .command import output_of
 from .resources import memory_limit_bytes, memory_used_bytes, read_or_empty
 
 NODE_LOCAL = ("SLURM_TMPDIR", "PBS_LOCALDIR", "T4TMPDIR", "JOBSCRATCH", "TMPDIR")
+FEW_INODES = 1000
+FEW_BYTES = 10**7
+# The command that shows how much of a quota is used, by the type of the file system.
+QUOTA_COMMANDS = {
+    "lustre": "lfs quota -h -u $USER {place}",
+    "gpfs": "mmlsquota --block-size auto",
+    "beegfs": "beegfs-ctl --getquota --uid $USER",
+    "fuse.ceph": "getfattr -n ceph.quota {place}",
+    "ceph": "getfattr -n ceph.quota {place}",
+    "zfs": "zfs userspace {place}",
+}
 
 
 def filesystem_type(path: str | Path, mounts: str | Path = "/proc/mounts") -> str:
@@ -106,19 +117,6 @@ def _lfs(place: Path, *words: str) -> str | None:
     if filesystem_type(place) != "lustre":
         return None
     return output_of("lfs", *words, timeout_s=60)
-
-
-FEW_INODES = 1000
-FEW_BYTES = 10**7
-# The command that shows how much of a quota is used, by the type of the file system.
-QUOTA_COMMANDS = {
-    "lustre": "lfs quota -h -u $USER {place}",
-    "gpfs": "mmlsquota --block-size auto",
-    "beegfs": "beegfs-ctl --getquota --uid $USER",
-    "fuse.ceph": "getfattr -n ceph.quota {place}",
-    "ceph": "getfattr -n ceph.quota {place}",
-    "zfs": "zfs userspace {place}",
-}
 
 
 def explain_disk_error(error: OSError, place: Path | str | None = None) -> str | None:

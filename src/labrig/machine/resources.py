@@ -11,6 +11,9 @@ MOSTLY_IDLE = 0.75  # share of the cores; with more idle, none is left to others
 CPU_STAT = Path("/proc/stat")
 CGROUP = Path("/sys/fs/cgroup")
 OWN_CGROUP = Path("/proc/self/cgroup")
+CGROUPS = Path("/sys/fs/cgroup")
+LIMIT_FILES = ("memory.max", "memory.high", "memory.limit_in_bytes")
+USED_KEYS = ("anon", "total_rss", "shmem", "total_shmem")  # of memory.stat, versions 2 and 1
 
 
 def cores() -> int:
@@ -66,11 +69,6 @@ def idle_times() -> dict[int, tuple[int, int]]:
                 # user nice system idle iowait ...
                 times[int(number)] = (int(ticks[3]) + int(ticks[4]), sum(map(int, ticks)))
     return times
-
-
-CGROUPS = Path("/sys/fs/cgroup")
-LIMIT_FILES = ("memory.max", "memory.high", "memory.limit_in_bytes")
-USED_KEYS = ("anon", "total_rss", "shmem", "total_shmem")  # of memory.stat, versions 2 and 1
 
 
 def memory_limit_bytes() -> int:

@@ -26,6 +26,8 @@ STACKS_SIGNAL = signal.SIGURG  # a process that does not listen to it ignores it
 STACKS = "stack-{rank}.txt"  # in the directory of an attempt
 LOOK_EVERY_S = 0.5  # for that directory
 BRIEF_S = 0.05  # to open a file in one that is there
+# The pipes of a process that was killed close one after the other.
+ALL_PIPES_CLOSE_S = 10
 
 
 class StopRequest:
@@ -97,10 +99,6 @@ def stacks_on_request(file: Path) -> Iterator[None]:
                 if not os.fstat(stacks[0]).st_size:
                     file.unlink()
             os.close(stacks[0])
-
-
-# The pipes of a process that was killed close one after the other.
-ALL_PIPES_CLOSE_S = 10
 
 
 @cache  # one thread is enough

@@ -27,6 +27,10 @@ LONGEST_SHOWN = 30  # letters of a text that is one of many
 STAND_IN = "lab-stand-in"  # name of that way to answer a letter, for codecs
 # No letters in Python's eyes, and harmless: wide spaces, and what joins two signs into one.
 HARMLESS = "\u00a0\u3000\u200d"
+HOUR_S = 3600
+KWH_J = 3.6e6
+GB = 1e9
+AGES_S = (("y", 365 * 86400), ("d", 86400), ("h", HOUR_S), ("min", 60))
 
 
 def printable(text: object) -> str:
@@ -88,12 +92,6 @@ def shows_colours(stream: TextIO) -> bool:
     if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
         return False
     return stream.isatty()
-
-
-HOUR_S = 3600
-KWH_J = 3.6e6
-GB = 1e9
-AGES_S = (("y", 365 * 86400), ("d", 86400), ("h", HOUR_S), ("min", 60))
 
 
 def format_duration(seconds: float) -> str:

@@ -10,6 +10,21 @@ from typing import Any
 
 from .text_formats import printable
 
+# With these, also behind white space, a spreadsheet begins a formula.
+FORMULA = re.compile(r"\s*[=+\-@\uff1d\uff0b\uff0d\uff20]|[\t\r\n]")
+# They begin links, code, emphasis and columns in Markdown.
+MARKDOWN = re.compile(r"[\\`*\[\]|]")
+HTML = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
+Cell = tuple[int, int]  # line and column
+LATEX = {
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "±": r"$\pm$",
+    **{character: f"\\{character}" for character in "&%$#_{}"},
+}
+LATEX_SPECIAL = re.compile("[" + re.escape("".join(LATEX)) + "]")
+
 
 @dataclass(frozen=True)
 class TextColumn:
@@ -60,13 +75,6 @@ def text_table(columns: Sequence[TextColumn], gap: str = "  ") -> list[str]:
     return [gap.join(cells).rstrip() for cells in zip(*padded, strict=True)]
 
 
-# With these, also behind white space, a spreadsheet begins a formula.
-FORMULA = re.compile(r"\s*[=+\-@\uff1d\uff0b\uff0d\uff20]|[\t\r\n]")
-# They begin links, code, emphasis and columns in Markdown.
-MARKDOWN = re.compile(r"[\\`*\[\]|]")
-HTML = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
-
-
 def spreadsheet_cell(value: Any) -> Any:
     """A cell of a CSV file; a text that would be a formula gets an apostrophe in front, as to type it.
 
@@ -95,17 +103,6 @@ def markdown_cell(text: str) -> str:
 def comment_text(text: str) -> str:
     """Text for a comment of HTML, LaTeX, YAML or Python: one line, which cannot end the comment."""
     return printable(text).replace("--", "- -")
-
-
-Cell = tuple[int, int]  # line and column
-LATEX = {
-    "\\": r"\textbackslash{}",
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    "±": r"$\pm$",
-    **{character: f"\\{character}" for character in "&%$#_{}"},
-}
-LATEX_SPECIAL = re.compile("[" + re.escape("".join(LATEX)) + "]")
 
 
 def format_text(header: list[str], lines: list[list[str]]) -> str:

@@ -27,6 +27,14 @@ MARK = "lab-remote "  # begins our lines of an output: a host may print others a
 
 
 FOLDER = Path(__file__).parent / "host"
+# They become words of commands here and there, and somebody may have copied them from a web page.
+ADDRESS = matches(r"(?:(?!-)[\w.:@%/\[\]-]+)?", "a name or user@name, as after `ssh`")
+PATH = matches(
+    r"(?!-)(?:[^\x00-\x1f\x7f\"`$\\]|\$[A-Za-z_]\w*|\$\{[A-Za-z_]\w*\})+",
+    "a path, in which only $NAME and ~ are replaced",
+)
+SITE = matches(r"(?:(?!-)[\w.-]+)?", "the name of a site")
+ONE_LINE = matches(r"[^\x00-\x08\x0a-\x1f\x7f]*", "a shell command on one line")
 
 
 class Quoted(str):
@@ -156,16 +164,6 @@ def has_own_master(host: Host) -> bool:
 
 def as_options(settings: list[str] | tuple[str, ...]) -> tuple[str, ...]:
     return tuple(word for setting in settings for word in ("-o", setting))
-
-
-# They become words of commands here and there, and somebody may have copied them from a web page.
-ADDRESS = matches(r"(?:(?!-)[\w.:@%/\[\]-]+)?", "a name or user@name, as after `ssh`")
-PATH = matches(
-    r"(?!-)(?:[^\x00-\x1f\x7f\"`$\\]|\$[A-Za-z_]\w*|\$\{[A-Za-z_]\w*\})+",
-    "a path, in which only $NAME and ~ are replaced",
-)
-SITE = matches(r"(?:(?!-)[\w.-]+)?", "the name of a site")
-ONE_LINE = matches(r"[^\x00-\x08\x0a-\x1f\x7f]*", "a shell command on one line")
 
 
 @dataclass(frozen=True)

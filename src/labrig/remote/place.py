@@ -48,6 +48,7 @@ from .connection import MARK, Connection, Quoted, host_script
 from .sent import REMOTE
 
 READY = "lab-ready.txt"  # in an environment that was made to its end
+LOCKS = ("uv.lock", "pyproject.toml")  # the first that is frozen names the environment
 
 
 @dataclass(frozen=True)
@@ -177,9 +178,6 @@ def python_words(frozen: SentCode, place: HostPlace) -> list[str]:
     variables = env.frozen_environment(Path(code), prefix, Path(place.path), commit)
     assignments = [f"{name}={value}" for name, value in variables.items()]
     return ["env", *assignments, f"{environment_folder(frozen, place)}/bin/python", "-m"]
-
-
-LOCKS = ("uv.lock", "pyproject.toml")  # the first that is frozen names the environment
 
 
 @dataclass(frozen=True)

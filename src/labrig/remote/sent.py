@@ -32,6 +32,11 @@ PREPARING = "preparing"  # no host has heard of it
 SENDING = "sending"  # the host has not answered yet
 SENT = "sent"
 DROPPED = "dropped"  # the run on another host of on=a,b started first
+# The last two parts become the place here: runs/<trial>/<run id>.
+RUN_DIRECTORY = matches(
+    rf"/(?:(?!\.\.?/)[^/\0\n]+/)*[\w+][\w.+-]*/(?:{ID_OF_RUN})",
+    "the absolute path of a run's directory",
+)
 
 
 @dataclass(frozen=True)
@@ -157,13 +162,6 @@ def of_hosts(sent: Sequence[Sent]) -> dict[str, list[Sent]]:
     for one in sent:
         hosts.setdefault(one.host, []).append(one)
     return hosts
-
-
-# The last two parts become the place here: runs/<trial>/<run id>.
-RUN_DIRECTORY = matches(
-    rf"/(?:(?!\.\.?/)[^/\0\n]+/)*[\w+][\w.+-]*/(?:{ID_OF_RUN})",
-    "the absolute path of a run's directory",
-)
 
 
 class SentJob(TypedDict, total=False):

@@ -28,6 +28,19 @@ from ..record.read.row_cache import file_stamp
 # When the steps of a run were: in which epoch, and after how many hours of training.
 
 MOST_MARKS = 40  # between two of them a page goes straight
+FOLDER = "pictures"
+MEDIA = {
+    ".gif": "image/gif",
+    ".jpeg": "image/jpeg",
+    ".jpg": "image/jpeg",
+    ".png": "image/png",
+    ".svg": "image/svg+xml",
+    ".webp": "image/webp",
+}
+TABLE = ".csv"
+MOST_BYTES = 6_000_000  # of all pictures inside a page; it links to the others
+MOST_OF_RUN = 12  # pictures of one run inside a page: the newest
+MOST_ROWS = 200  # of a table
 
 
 @dataclass(frozen=True)
@@ -206,21 +219,6 @@ def planes(numbers: array) -> list[bytes]:
         numbers.byteswap()
     content = numbers.tobytes()
     return [content[place::4] for place in range(4)]
-
-
-FOLDER = "pictures"
-MEDIA = {
-    ".gif": "image/gif",
-    ".jpeg": "image/jpeg",
-    ".jpg": "image/jpeg",
-    ".png": "image/png",
-    ".svg": "image/svg+xml",
-    ".webp": "image/webp",
-}
-TABLE = ".csv"
-MOST_BYTES = 6_000_000  # of all pictures inside a page; it links to the others
-MOST_OF_RUN = 12  # pictures of one run inside a page: the newest
-MOST_ROWS = 200  # of a table
 
 
 @dataclass(frozen=True)

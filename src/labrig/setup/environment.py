@@ -24,6 +24,12 @@ from .torch_build import FAMILY, chosen_build
 
 CACHES = "lab-caches.sh"  # in the environment: variables of the caches, for the shell of `activate`
 STAMPS = "lab-setup"  # in the environment: for each project, from what its packages were installed
+LIST_PACKAGES = """
+import json
+from importlib.metadata import distributions
+named = [each for each in distributions() if each.metadata["Name"]]
+print(json.dumps({each.metadata["Name"]: each.version for each in named}))
+"""
 
 
 def configured_path(project: Project, key: str) -> Path | None:
@@ -176,14 +182,6 @@ def lead_shell(environment: Path, caches: Path | None) -> None:
     line = f". {shlex.quote(str(file))}\n"
     if line not in text:
         activate.write_text(f"{text.rstrip()}\n{line}", encoding="utf-8")
-
-
-LIST_PACKAGES = """
-import json
-from importlib.metadata import distributions
-named = [each for each in distributions() if each.metadata["Name"]]
-print(json.dumps({each.metadata["Name"]: each.version for each in named}))
-"""
 
 
 def packages_of_centre(project: Project) -> dict[str, str] | None:

@@ -26,6 +26,8 @@ from ..project import LIBRARY, PYPROJECT, Project, config_home, pin_in, this_pro
 from ..record.read.used import bytes_below, format_bytes
 
 QUIET_S = 20.0  # between two lines about a long command
+EXTRAS = re.compile(r"^[\w.-]+\s*\[([^\]]*)\]")
+DEV = "dev"  # the group of `[dependency-groups]` with the tools
 
 
 def run(*command: str | Path, fatal: bool = True, variables: dict[str, str] | None = None) -> bool:
@@ -138,10 +140,6 @@ def name_of(requirement: str) -> str:
     """The name of a requirement as PyPI writes it: `Scikit_Learn>=1.5` is `scikit-learn`."""
     name = re.split(r"[^A-Za-z0-9._-]", requirement.strip(), maxsplit=1)[0]
     return re.sub(r"[-_.]+", "-", name).lower()
-
-
-EXTRAS = re.compile(r"^[\w.-]+\s*\[([^\]]*)\]")
-DEV = "dev"  # the group of `[dependency-groups]` with the tools
 
 
 def requirements_of(project: Project) -> list[str]:

@@ -39,6 +39,10 @@ PLACE = ("sweep", "job", "site", "paths")
 NEEDS = {"cmaes": ["cmaes"], "gp": ["scipy", "torch"]}  # packages of a sampler, next to optuna
 FEWEST_GENERATIONS = 3  # of cmaes: the first is drawn at random
 MAX_CHECKED = 20  # values of a list that are composed before the start
+SYNTAX = (
+    "Write a,b,c or choice(a,b,c), range(1,10), interval(0,1), int(interval(1,9)),\n"
+    "or with a logarithmic scale tag(log,interval(1e-5,1e-1))"
+)
 
 
 @dataclass(frozen=True)
@@ -240,12 +244,6 @@ def hash_of_code(project: Project, code: Code, trial: str) -> str:
         if not (is_other_trial or is_of_data or is_readme(path)):
             code_lines.append(line)
     return hashlib.sha256("\n".join(code_lines).encode()).hexdigest()
-
-
-SYNTAX = (
-    "Write a,b,c or choice(a,b,c), range(1,10), interval(0,1), int(interval(1,9)),\n"
-    "or with a logarithmic scale tag(log,interval(1e-5,1e-1))"
-)
 
 
 @dataclass(frozen=True)

@@ -29,6 +29,7 @@ from .definition import SweepDefinition
 
 SWEEPS = "sweeps"  # below the root of all runs
 SCHEMA = 1
+HASH_CHARACTERS = 12
 
 
 @dataclass(frozen=True)
@@ -151,9 +152,6 @@ def find_sweep(roots: Sequence[Path], word: str | None) -> Sweep:
         problem = f"{word!r} means {len(matches)} sweeps" if matches else f"no sweep {word!r}"
         raise LabError(f"{problem}{nearest(word, names)}. Sweeps: {', '.join(names[:8])}")
     return Sweep.open(directories[matches[0]])
-
-
-HASH_CHARACTERS = 12
 
 
 def data_files_of(config: DictConfig) -> list[Path]:

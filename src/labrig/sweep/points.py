@@ -44,6 +44,8 @@ MAX_TRIES = 3
 MISSED_S = 1.5 * HEARTBEAT_S  # without a sign of life from a process elsewhere
 CHECKPOINTS = ("last.ckpt", "previous.ckpt")
 N_POINTS = "n_points"  # user attribute of the study
+ENDED = (TrialState.COMPLETE, TrialState.PRUNED, TrialState.FAIL)
+WORDS = {TrialState.PRUNED: "pruned", TrialState.FAIL: "failed"}
 
 
 class Ended(IntEnum):
@@ -287,10 +289,6 @@ def overrides_of(sweep: Sweep, trial: optuna.trial.BaseTrial) -> list[str]:
     settings = sweep.definition.settings
     of_point = [setting.override(trial.params[setting.name]) for setting in settings]
     return [*sweep.overrides, *of_point]
-
-
-ENDED = (TrialState.COMPLETE, TrialState.PRUNED, TrialState.FAIL)
-WORDS = {TrialState.PRUNED: "pruned", TrialState.FAIL: "failed"}
 
 
 class SweepProgress:

@@ -35,6 +35,9 @@ PARENT = re.compile(r"^(\*\*Parent\.\*\* )\[([a-z][a-z0-9_]*)\](?:\([^)\n]*\))?"
 BEGIN = "<!-- numbers: written by lab trials result -->"
 END = "<!-- end of numbers -->"
 PARAGRAPH = r"^\*\*{title}\.\*\*[ \t]*(.*?)(?=\n\s*\n|\n#|\n\*\*\w+\.\*\*|\Z)"
+PICTURES = (".png", ".jpg", ".jpeg", ".svg", ".gif")
+SETTINGS = (".yaml", ".yml")
+CACHES = ("__pycache__", ".ipynb_checkpoints")
 
 
 @dataclass(frozen=True)
@@ -150,11 +153,6 @@ def remove_lines(project: Project, name: str) -> None:
         return
     lines = re.compile(rf"^- \d{{4}}-\d\d-\d\d (?:dropped|renamed) `{name}` .*\n?", re.M)
     write_page(project, lines.sub("", page))
-
-
-PICTURES = (".png", ".jpg", ".jpeg", ".svg", ".gif")
-SETTINGS = (".yaml", ".yml")
-CACHES = ("__pycache__", ".ipynb_checkpoints")
 
 
 def trial_directory(project: Project, name: str) -> Path:

@@ -26,6 +26,10 @@ from ...record.write.begin import begin_attempt
 
 SLOW = 0.7  # of the median of the ranks with the same device
 OF_NCCL = "NCCL_"  # begins the names of variables that only a site's profile should set
+BURN_S = 10.0  # how long products are checked
+PAYLOAD_MB = 64
+REPEATS = 5
+PATIENCE_S = 120  # for the other ranks
 
 
 @dataclass(frozen=True)
@@ -130,12 +134,6 @@ def _reasons(report: NodeReport, reports: list[NodeReport]) -> list[str]:
 def _median_gflops(device: str | None, measured: list[NodeReport]) -> float:
     of_device = [report.gflops for report in measured if report.device == device]
     return statistics.median(gflops for gflops in of_device if gflops is not None)
-
-
-BURN_S = 10.0  # how long products are checked
-PAYLOAD_MB = 64
-REPEATS = 5
-PATIENCE_S = 120  # for the other ranks
 
 
 def main(run_dir: Path) -> None:

@@ -28,6 +28,7 @@ OFFLINE_SWITCHES = {
 }
 # What only a rank knows: which one it is, and on which node.
 OF_A_RANK = re.compile(r"\$\{?(?:SLURM_(?:PROC|LOCAL|NODE)ID|OMPI_COMM_WORLD_\w+|PMI\w*_RANK)\b")
+ON_NODE = '"$NODE_DIR/env/bin/python"'
 
 
 def job_environment(site: Site, scratch: Path, caches: Path | None) -> list[str]:
@@ -93,9 +94,6 @@ def _module_lines(modules: dict[str, Any]) -> list[str]:
     if modules["load"]:
         lines.append("module load " + shlex.join(modules["load"]))
     return lines
-
-
-ON_NODE = '"$NODE_DIR/env/bin/python"'
 
 
 @dataclass(frozen=True)

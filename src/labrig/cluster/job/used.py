@@ -37,6 +37,10 @@ FIRST_LOOK_S = 5
 EVERY_S = 30
 SHORTEST_S = 4  # between two looks whose difference tells how busy the cores were
 LAST_LOOK_S = 10  # that the last look may take
+PROC = Path("/proc")
+TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+# The most that a cgroup held: version 2, version 1; of an older version 2 what it holds now.
+PEAK_FILES = ("memory.peak", "memory.max_usage_in_bytes", "memory.current")
 
 
 class NodeUse:
@@ -140,12 +144,6 @@ def main() -> None:
 
 if __name__ == "__main__":
     main()
-
-
-PROC = Path("/proc")
-TICKS_PER_S = os.sysconf("SC_CLK_TCK")
-# The most that a cgroup held: version 2, version 1; of an older version 2 what it holds now.
-PEAK_FILES = ("memory.peak", "memory.max_usage_in_bytes", "memory.current")
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,22 @@ from ...errors import Failed
 from ...machine.caches import cache_variables
 from ..schedulers import all_schedulers
 
+# A new job that inherited these, or those of a scheduler, would land in the wrong place, or run slowly.
+OF_A_JOB = re.compile(
+    "|".join(
+        [
+            r"PMI|PMIX|OMPI_|PALS_",  # MPI
+            r"TORCHELASTIC_",
+            r"(RANK|WORLD_SIZE|LOCAL_RANK|LOCAL_WORLD_SIZE|GROUP_RANK)$",
+            r"(MASTER_ADDR|MASTER_PORT)$",
+            r"(CUDA_VISIBLE_DEVICES|GPU_DEVICE_ORDINAL|ROCR_VISIBLE_DEVICES)$",
+            r"(OMP|MKL)_NUM_THREADS$",
+            r"PYTHON(?!NOUSERSITE|DONTWRITE)",
+            r"LAB_(?!SITE_PATH|GPU_LEASES|CACHES)",
+        ]
+    )
+)
+
 
 class Unanswered(Failed):
     """The scheduler did not say whether it did what it was asked: it may have, or do it later."""
@@ -61,23 +77,6 @@ def answer_of(*command: str) -> str:
         return run_scheduler_command(*command, timeout_s=20)
     except Failed as error:
         return str(error)
-
-
-# A new job that inherited these, or those of a scheduler, would land in the wrong place, or run slowly.
-OF_A_JOB = re.compile(
-    "|".join(
-        [
-            r"PMI|PMIX|OMPI_|PALS_",  # MPI
-            r"TORCHELASTIC_",
-            r"(RANK|WORLD_SIZE|LOCAL_RANK|LOCAL_WORLD_SIZE|GROUP_RANK)$",
-            r"(MASTER_ADDR|MASTER_PORT)$",
-            r"(CUDA_VISIBLE_DEVICES|GPU_DEVICE_ORDINAL|ROCR_VISIBLE_DEVICES)$",
-            r"(OMP|MKL)_NUM_THREADS$",
-            r"PYTHON(?!NOUSERSITE|DONTWRITE)",
-            r"LAB_(?!SITE_PATH|GPU_LEASES|CACHES)",
-        ]
-    )
-)
 
 
 def current_job_id() -> str | None:

@@ -6,6 +6,11 @@ import os
 from dataclasses import dataclass, field
 from pathlib import Path
 
+# How jobs ended, as every scheduler says it: by these job.retry knows what to change.
+OUT_OF_MEMORY = "out of memory; ask for more with job.mem, or load less at a time"
+OUT_OF_TIME = "killed at its time limit (job.time), before it had saved"
+NODE_FAILED = "its node failed ({nodes}); what was saved can be resumed"
+
 
 @dataclass(frozen=True)
 class Chunks:
@@ -136,12 +141,6 @@ def log_of(script: Path, index: int) -> Path:
     if not link.is_symlink():
         return script.parent / "job.log"
     return Path(os.path.normpath(link.parent / os.readlink(link)))  # which need not exist yet
-
-
-# How jobs ended, as every scheduler says it: by these job.retry knows what to change.
-OUT_OF_MEMORY = "out of memory; ask for more with job.mem, or load less at a time"
-OUT_OF_TIME = "killed at its time limit (job.time), before it had saved"
-NODE_FAILED = "its node failed ({nodes}); what was saved can be resumed"
 
 
 @dataclass(frozen=True)

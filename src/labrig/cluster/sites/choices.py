@@ -22,6 +22,9 @@ from ..schedulers.site_draft import parse_seconds
 from ..sections import NO_LIMIT, JobSettings, Queue, Resource
 from .site import Site
 
+CHAIN = "chain"  # in a run's directory: the job ids of its chunks, for the job script
+FOLDER = "chunks"  # in the directory of the first run: the scripts of the later chunks
+
 
 @dataclass(frozen=True)
 class Demand:
@@ -192,10 +195,6 @@ def words_of_memory(site: Site, job: JobSettings, n_gpus: int) -> str:
     if n_gpus and per_gpu:
         return f"{per_gpu} for each GPU, mem_per_gpu in {site.path}"
     return "not asked for, so the scheduler's default"
-
-
-CHAIN = "chain"  # in a run's directory: the job ids of its chunks, for the job script
-FOLDER = "chunks"  # in the directory of the first run: the scripts of the later chunks
 
 
 def count_chunks(site: Site, job: JobSettings) -> Chunks:

@@ -41,6 +41,9 @@ OPTION_NAMES = (
     *FILLED_IN,
     *(each.name for each in fields(JobSettings) if each.name != "retry"),  # a section
 )
+FILE = "verified.yaml"
+PATIENCE_S = 10
+MAX_LINES = 6
 
 
 @dataclass(frozen=True)
@@ -205,9 +208,6 @@ def account_of(site: Site) -> str | None:
     return None if account is None else str(account)
 
 
-FILE = "verified.yaml"
-
-
 @dataclass(frozen=True)
 class Verification:
     """A job that ran at a site as the profile says.
@@ -272,10 +272,6 @@ def describe_shipped(site: Site) -> str:
     if scheduler_of(site.scheduler).experimental:
         return f"experimental ({site.scheduler} was never run), {text}"
     return text
-
-
-PATIENCE_S = 10
-MAX_LINES = 6
 
 
 def print_balance(site: Site) -> None:

@@ -51,6 +51,11 @@ from .site import (
     write_verification,
 )
 
+WHY = "lab site verify"
+WAIT_S = 1800  # for the job
+READ_EVERY_S = 1.0
+FOLDER = "site"  # in the run's directory
+
 
 def show_command(project: Project, args: list[str]) -> None:
     parser = CommandParser(
@@ -106,11 +111,6 @@ def print_site(project: Project, name: str) -> None:
     print(f"# account: {account_of(site) or 'none in accounts.yaml'}")
     print(f"# {describe_trust(site)}")
     print(site.text, end="")
-
-
-WHY = "lab site verify"
-WAIT_S = 1800  # for the job
-READ_EVERY_S = 1.0
 
 
 def verify_command(project: Project, args: list[str]) -> None:
@@ -217,9 +217,6 @@ def check_reports(run: Run, plan: Plan, reports: list[RankReport]) -> str:
         return f"{nodes}, CPU"
     each = " each" if request.nodes > 1 else ""
     return f"{nodes}, {counted(request.gpus, 'GPU')}{each}"
-
-
-FOLDER = "site"  # in the run's directory
 
 
 @dataclass(frozen=True)

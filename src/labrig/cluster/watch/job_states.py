@@ -35,6 +35,17 @@ from ..schedulers.job import NODE_FAILED, OUT_OF_MEMORY, OUT_OF_TIME, JobState
 from .unanswered import Unsettled, directory_of, settle, waits_here
 
 WAITS_HERE = "waiting here, as you may not queue more jobs; lab queue sends it when a place is free"
+MAX_NAMED = 3
+BY_USER = "cancelled by: lab cancel"
+AT_TIME_LIMIT = "ended at its time limit of "
+CODE = "job.code"  # "<exit code> <seconds>", which the job script writes at its end
+CHUNK_JOBS = "chunk_jobs"  # ids of the chunks that have started; the job script writes it
+END = "job.end"  # what the scheduler answered: it forgets jobs after minutes
+EARLY_S = 60  # Slurm may warn so much before the warning is due
+LOG_END_BYTES = 1 << 16
+MEMORY_KILL = re.compile(
+    rb"oom_kill event|oom-kill|Out Of Memory|OUT_OF_MEMORY|[Ee]xceeded (?:job )?memory limit"
+)
 
 
 class JobStates:
@@ -195,9 +206,6 @@ def require_job(run: Run) -> Job:
     return job
 
 
-MAX_NAMED = 3
-
-
 @dataclass(frozen=True)
 class Awaited:
     """A run that another one comes after.
@@ -269,18 +277,6 @@ def words_of_never(run_dir: Path, record: RunRecord) -> str | None:
     words = f"never started: {unfinished}"
     write_file(run_dir / CANCELLED, f"{words}\n")
     return words
-
-
-BY_USER = "cancelled by: lab cancel"
-AT_TIME_LIMIT = "ended at its time limit of "
-CODE = "job.code"  # "<exit code> <seconds>", which the job script writes at its end
-CHUNK_JOBS = "chunk_jobs"  # ids of the chunks that have started; the job script writes it
-END = "job.end"  # what the scheduler answered: it forgets jobs after minutes
-EARLY_S = 60  # Slurm may warn so much before the warning is due
-LOG_END_BYTES = 1 << 16
-MEMORY_KILL = re.compile(
-    rb"oom_kill event|oom-kill|Out Of Memory|OUT_OF_MEMORY|[Ee]xceeded (?:job )?memory limit"
-)
 
 
 @dataclass(frozen=True)

@@ -52,6 +52,8 @@ from .queue import poll_interval_s
 READ_EVERY_S = 0.5
 ANSWER_S = 10.0  # until a process has written its stacks to a shared disk
 ANY_STACKS = STACKS.format(rank="*")
+DESCRIPTION = "All that a help desk asks for about a run, as one text without secrets."
+N_LOG_LINES = 30
 
 
 def logs(
@@ -243,10 +245,6 @@ def is_of_rank(line: str, rank: int | None) -> bool:
     """Whether rank `rank` or the job script printed a line: srun labels lines of ranks "3: …"."""
     label = re.match(r"\s*(\d+): ", line)
     return rank is None or label is None or int(label[1]) == rank
-
-
-DESCRIPTION = "All that a help desk asks for about a run, as one text without secrets."
-N_LOG_LINES = 30
 
 
 def support_command(project: Project, args: list[str]) -> None:

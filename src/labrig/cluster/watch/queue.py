@@ -34,6 +34,7 @@ from .waiting_here import StoppedRun, send_again
 DAY_S = 24 * 3600
 MAX_STOPPED = 10  # how many are looked at; each may be a question to the scheduler
 SIGNS = ("job.log", "run.json")  # written or changed while a job lives
+N_LATEST = 20  # runs of a queue that count
 
 
 def format_stopped(project: Project, states: JobStates) -> list[str]:
@@ -292,9 +293,6 @@ def format_queue(jobs: list[QueuedJob]) -> str:
         if job.reason:
             lines.append(f"    {job.reason}")
     return "\n".join(map(printable, lines))
-
-
-N_LATEST = 20  # runs of a queue that count
 
 
 @dataclass(frozen=True)

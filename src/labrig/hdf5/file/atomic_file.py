@@ -25,6 +25,7 @@ from .errors import DataFileError
 LOCK = ".lock"  # in a temporary directory: locked as long as its process lives
 RANDOM = re.compile(r"[a-z0-9_]{8}")  # as tempfile ends a name
 BEGINNING_S = 60  # a directory without a lock yet, and younger than this, may be another process's
+BLOCK_BYTES = 8 << 20  # copied at once
 
 
 @contextmanager
@@ -115,9 +116,6 @@ def _number_in(text: str) -> int | None:
     """The error number in a message of HDF5."""
     match = re.search(r"errno = (\d+)", text)
     return int(match[1]) if match else None
-
-
-BLOCK_BYTES = 8 << 20  # copied at once
 
 
 @contextmanager

@@ -26,6 +26,11 @@ from ..file.layout import BLOCK_BYTES, OFFSETS, TIME, Layout, check_type
 from ..file.names import check_is_text
 
 NOT_FIELDS = ("key", "split", "group")  # they decide where a sample goes, and are not stored
+LABEL = "y"
+WORD_BYTES = 8
+ALL_WORDS = 128  # samples of up to so many words are looked at as a whole
+PROBES = 32  # words, at random places, of larger samples
+MAX_TOLD = 6  # pairs of splits
 
 
 @dataclass(frozen=True)
@@ -252,13 +257,6 @@ class _CollectedField:
         if not ragged and len(set(self.lengths)) == 1:
             return values.reshape(len(lengths), *self.shape)
         return RaggedField.of(values, lengths)
-
-
-LABEL = "y"
-WORD_BYTES = 8
-ALL_WORDS = 128  # samples of up to so many words are looked at as a whole
-PROBES = 32  # words, at random places, of larger samples
-MAX_TOLD = 6  # pairs of splits
 
 
 class Findings:

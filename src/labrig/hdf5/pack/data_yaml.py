@@ -66,6 +66,9 @@ windows_per_epoch: null  # random ones; null: as many as there are pieces
 OF_SERIES = """\
 windows: {past: 24, next: 8, stride: 1}  # each sample is 32 steps of all fields; an epoch has each window once
 """
+SUFFIXES = (".ipynb", ".jl", ".m", ".pl", ".py", ".r", ".sh")
+NAMES = ("Makefile", "Snakefile")
+MAX_BYTES = 1 << 20  # of a text; of a longer one there is the hash only
 
 
 def config_directory(project: Project) -> Path:
@@ -330,11 +333,6 @@ def _tell_lacking_lines(
     if values and target == MODULE:
         print(f"  It reads no masks. Write: _target_: {MODULE_OF_PAIRS}")
         print(f"  classes: {inline(values)}")
-
-
-SUFFIXES = (".ipynb", ".jl", ".m", ".pl", ".py", ".r", ".sh")
-NAMES = ("Makefile", "Snakefile")
-MAX_BYTES = 1 << 20  # of a text; of a longer one there is the hash only
 
 
 class RawProgram(TypedDict):

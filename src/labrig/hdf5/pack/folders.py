@@ -30,6 +30,7 @@ TAR = ".tar"
 # What folders and archives of one split are called, and the split
 SPLIT_OF_WORD = {name: name for name in ("train", "val", "test")} | OTHER_NAMES
 PART = re.compile(rf"({'|'.join(SPLIT_OF_WORD)})([-_]?\d.*)?")  # also train-0001, train2017
+CHECKED_SIZE = (8, 8)  # decoding to this small size is quick, and finds damage
 
 
 @dataclass(frozen=True)
@@ -250,9 +251,6 @@ def read_class_folders(
 def class_attrs(classes: Sequence[str]) -> dict[str, dict[str, str]]:
     """The attributes of field y: the names of the classes, when there are names."""
     return {"y": {"classes": json.dumps(classes, ensure_ascii=False)}} if classes else {}
-
-
-CHECKED_SIZE = (8, 8)  # decoding to this small size is quick, and finds damage
 
 
 def read_images(options: PackOptions, damaged: DamagedSamples) -> RawSamples:

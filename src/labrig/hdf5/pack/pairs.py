@@ -29,6 +29,11 @@ Palette = list[int] | None  # red, green and blue of each number; None: they are
 Pixels = tuple[np.ndarray, Palette]
 Sample = dict[str, Pixels]  # by the names of its fields
 Colours = dict[int, tuple[list[int], Path]]  # of each number, and where it was found first
+# What folders of images and of masks are called; a folder of another name beside them holds masks
+IMAGE_WORDS = re.compile("images?|imgs?|inputs?|x", re.IGNORECASE)
+MASK_WORDS = re.compile("annotations?|gt|labels?|masks?|segmentations?|targets?|y", re.IGNORECASE)
+SUFFIXES = (*SUFFIXES_OF_KIND["images"], ".gif")
+LAST_WORD = re.compile(r"[_-][A-Za-z]+$")  # such as _mask
 
 
 def read_pairs(options: PackOptions, damaged: DamagedSamples) -> RawSamples:
@@ -203,13 +208,6 @@ def _mask_values(values: np.ndarray, bits: int, mode: str) -> np.ndarray:
             )
         values = values[..., 0]
     return values.astype(np.uint8) if values.dtype == bool else values
-
-
-# What folders of images and of masks are called; a folder of another name beside them holds masks
-IMAGE_WORDS = re.compile("images?|imgs?|inputs?|x", re.IGNORECASE)
-MASK_WORDS = re.compile("annotations?|gt|labels?|masks?|segmentations?|targets?|y", re.IGNORECASE)
-SUFFIXES = (*SUFFIXES_OF_KIND["images"], ".gif")
-LAST_WORD = re.compile(r"[_-][A-Za-z]+$")  # such as _mask
 
 
 @dataclass(frozen=True)

@@ -50,6 +50,8 @@ KINDS = tuple(
 )
 SPLIT_AND_PATH = re.compile(r"([A-Za-z_]\w*)=(.+)")
 N_LOOKED_AT = 1000  # files of a directory
+MAX_SHOWN = 20
+ONE_FOR_ALL = {"Cf": "", "Pd": "-"}  # in Unicode's categories of what is not seen, and of dashes
 
 
 def reader_of(kind: str) -> Callable[..., Any]:
@@ -125,10 +127,6 @@ def _file_names(path: Path) -> Iterator[str]:
         yield path.name
     for _, _, names in os.walk(path):
         yield from names
-
-
-MAX_SHOWN = 20
-ONE_FOR_ALL = {"Cf": "", "Pd": "-"}  # in Unicode's categories of what is not seen, and of dashes
 
 
 def common_form(name: str) -> str:

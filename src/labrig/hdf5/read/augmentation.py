@@ -18,6 +18,8 @@ from ...errors import LabError
 from .datamodule import H5DataModule
 
 N_TRIES = 10  # boxes that are drawn for a sample; the first that lies inside of it is taken
+IGNORED = -100  # of cross-entropy: the target of a pixel that does not count
+FLIPS = {"horizontal": (-1,), "both": (-1, -2)}  # the axes that are mirrored, each by its own draw
 
 
 def random_resized_crop(
@@ -176,10 +178,6 @@ def take_boxes(values: Tensor, boxes: Tensor, size: Sequence[int]) -> Tensor:
         flat, grid.to(values.dtype), mode="bilinear", padding_mode="border", align_corners=True
     )
     return part.reshape(*values.shape[:-2], *size)
-
-
-IGNORED = -100  # of cross-entropy: the target of a pixel that does not count
-FLIPS = {"horizontal": (-1,), "both": (-1, -2)}  # the axes that are mirrored, each by its own draw
 
 
 class PairDataModule(H5DataModule):

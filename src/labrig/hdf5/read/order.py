@@ -17,6 +17,8 @@ from ...machine.text_formats import counted
 from ..file.groups import group_hashes
 from ..file.layout import GROUP, OFFSETS, Layout
 
+DIVIDED = ("train", "val")  # the splits of a file that folds divide anew; test stays as it is
+
 
 def permutation(n: int, *entropy: int) -> np.ndarray:
     """(n,) int64, random. Sorting raw 64-bit draws, unlike Generator.permutation, is the same in
@@ -197,9 +199,6 @@ class Order:
         """The samples of each block."""
         starts = (blocks * self.block).tolist()
         return [range(start, min(start + self.block, self.n)) for start in starts]
-
-
-DIVIDED = ("train", "val")  # the splits of a file that folds divide anew; test stays as it is
 
 
 def check_fold(folds: int | None, fold: int | None) -> None:

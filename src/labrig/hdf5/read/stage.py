@@ -40,6 +40,8 @@ from ..file.layout import BLOCK_BYTES, Array, Layout, read_layout
 # Reads a data file in order, which a network disk serves fastest, into the page cache.
 
 N_PROBES = 64
+COPY_BYTES = 256 << 20
+RANDOM_S = 1.0
 
 
 def read_into_cache(*paths: Path) -> None:
@@ -281,10 +283,6 @@ def stage_command(project: Project, args: list[str]) -> None:
             continue
         remove = f"lab data stage {options.name} --to {options.place} --remove"
         print(f"{copy} is kept until: {remove}")
-
-
-COPY_BYTES = 256 << 20
-RANDOM_S = 1.0
 
 
 @dataclass(frozen=True)

@@ -28,6 +28,11 @@ TRIAL_IN_TARGET = re.compile(r"\.trials\.\w+\.")
 
 Texts = tuple[tuple[str, str], ...]  # sections with their settings
 Seeds = tuple[tuple[str, str], ...]  # keys such as data.seed with their values
+COMMIT_CHARACTERS = 10
+NOT_RECORDED = "not recorded"
+FILES_NOT_NOTED = ""  # the path that stands for all files of a commit
+MAX_FILES = 5  # that a line names
+Code = tuple[tuple[str, str], ...]  # paths, from the repository, with the hashes of their content
 
 
 class RepetitionKeys:
@@ -96,14 +101,6 @@ def without_seeds(settings: dict[str, Any]) -> dict[str, Any]:
 def is_seed(key: str) -> bool:
     """Whether a dotted key is a seed, such as `seed` or `data.seed`."""
     return key.rpartition(".")[2] == "seed"
-
-
-COMMIT_CHARACTERS = 10
-NOT_RECORDED = "not recorded"
-FILES_NOT_NOTED = ""  # the path that stands for all files of a commit
-MAX_FILES = 5  # that a line names
-
-Code = tuple[tuple[str, str], ...]  # paths, from the repository, with the hashes of their content
 
 
 def short_commit(row: Row) -> str:

@@ -23,6 +23,7 @@ ROW_KEYS = {"step", "epoch", "attempt", "time_unix_s"}  # the keys of a line tha
 # How names begin that say nothing about the model; lr- are those of callbacks=lr_monitor, and
 # Lightning's DeviceStatsMonitor begins with its own.
 NO_RESULTS = ("train/lr", "train/grad_norm", "lr-", "DeviceStatsMonitor")
+NAN = math.nan
 
 
 class MetricsLog(JsonLines):
@@ -109,9 +110,6 @@ def last_metrics(run_dir: Path) -> dict[str, float]:
 def is_row(line: dict[str, Any]) -> bool:
     """Whether a line has the four numbers that every row has."""
     return all(isinstance(line.get(key), int | float) for key in ROW_KEYS)
-
-
-NAN = math.nan
 
 
 class MetricColumns:

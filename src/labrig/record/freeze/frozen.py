@@ -22,6 +22,21 @@ from .git import Git, NoRepository
 from .library import freeze_library
 from .snapshot import snapshot
 
+# Lies with the files of a run's code: what `git ls-tree` says of them, since a node may lack git.
+FILE_LIST = ".lab-snapshot.files"
+# Why a snapshot skips a file, in words.
+REASONS = {
+    "size": "larger than record.max_file_mb",
+    "secret-name": "named like a secret",
+    "nested-repository": "in a repository of its own",
+}
+# What has it recorded; of other files that git does not know it is `git add -f`.
+WAYS = {
+    REASONS["size"]: "raise record.max_file_mb",
+    REASONS["secret-name"]: "give it another name, or commit it",
+    REASONS["nested-repository"]: "make that a submodule, with git submodule add",
+}
+
 
 def freeze_code(
     project: Project,
@@ -313,23 +328,6 @@ def frozen_code() -> Code:
             "Make such a directory with: lab runs code RUN DIRECTORY"
         )
     return code
-
-
-# Lies with the files of a run's code: what `git ls-tree` says of them, since a node may lack git.
-FILE_LIST = ".lab-snapshot.files"
-
-# Why a snapshot skips a file, in words.
-REASONS = {
-    "size": "larger than record.max_file_mb",
-    "secret-name": "named like a secret",
-    "nested-repository": "in a repository of its own",
-}
-# What has it recorded; of other files that git does not know it is `git add -f`.
-WAYS = {
-    REASONS["size"]: "raise record.max_file_mb",
-    REASONS["secret-name"]: "give it another name, or commit it",
-    REASONS["nested-repository"]: "make that a submodule, with git submodule add",
-}
 
 
 def write_file_list(git: Git, tree: str, directory: Path) -> None:

@@ -20,6 +20,10 @@ from ...machine.git import Git, GitFailed
 from ...machine.secrets import without_credentials
 
 PLACES = ("--show-toplevel", "--absolute-git-dir", "--show-prefix")  # what `locate` asks for
+# `git ls-files --debug` writes such lines after each path.
+ABOUT = re.compile(r"(?:  .*\n)*")
+CTIME = re.compile(r"ctime: (\d+):(\d+)\n")
+SECOND_NS = 10**9
 
 
 class NoRepository(Refused):
@@ -105,12 +109,6 @@ def remote_of(git: Git, branch: str | None) -> Remote | None:
         if name in urls:
             return Remote(name, without_credentials(urls[name]))
     return None
-
-
-# `git ls-files --debug` writes such lines after each path.
-ABOUT = re.compile(r"(?:  .*\n)*")
-CTIME = re.compile(r"ctime: (\d+):(\d+)\n")
-SECOND_NS = 10**9
 
 
 @dataclass(frozen=True)

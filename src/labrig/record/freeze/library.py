@@ -36,6 +36,8 @@ FILE_MODE = "100644"
 LEFT_OUT_ENDINGS = (".pyc", ".md", ".png", ".svg")
 # The headers of METADATA that an installer needs.
 NEEDS = ("Name:", "Version:", "Requires-Python:", "Requires-Dist:", "Provides-Extra:")
+WHEEL = "Wheel-Version: 1.0\nGenerator: labrig\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+FIRST_DATE = (1980, 1, 1, 0, 0, 0)  # so that the same files make the same wheel
 
 
 @dataclass(frozen=True)
@@ -200,10 +202,6 @@ def write_library_bundle(now: FrozenLibrary, path: Path) -> None:
         plain = Path(temporary, "plain.bundle")
         write_bundle(git, plain, BundleFile(".bundle", plain.name, now.commit), NOT_COMPRESSED)
         compress_bundle(plain, path)
-
-
-WHEEL = "Wheel-Version: 1.0\nGenerator: labrig\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
-FIRST_DATE = (1980, 1, 1, 0, 0, 0)  # so that the same files make the same wheel
 
 
 def write_wheel(folder: Path) -> Path:

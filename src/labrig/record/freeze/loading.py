@@ -44,6 +44,11 @@ REPORT = ".read-"  # the beginning of the names of reports
 WRITES = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
 EVENTS = frozenset({"open", "exec", "import", "ctypes.dlopen"})
 FromFrozen = Callable[[str, bytes], bytes]  # path and bytes on the disk to the frozen bytes
+# Directories of the standard library, of the installed packages and of their commands.
+OF_PYTHON = ("stdlib", "platstdlib", "purelib", "platlib", "scripts")
+OF_PACKAGES = ("site-packages", "dist-packages")
+MAIN = ("__main__", "__mp_main__")  # the second is a name that scikit-learn gives the first
+OF_OLD_TORCH = "_remote_module_non_scriptable.py"  # torch up to 2.7, when it is imported
 
 
 class OwnModules:
@@ -213,13 +218,6 @@ def file_of_event(event: str, arguments: tuple[Any, ...]) -> str | None:
 
 
 OWN = OwnModules()
-
-
-# Directories of the standard library, of the installed packages and of their commands.
-OF_PYTHON = ("stdlib", "platstdlib", "purelib", "platlib", "scripts")
-OF_PACKAGES = ("site-packages", "dist-packages")
-MAIN = ("__main__", "__mp_main__")  # the second is a name that scikit-learn gives the first
-OF_OLD_TORCH = "_remote_module_non_scriptable.py"  # torch up to 2.7, when it is imported
 
 
 def own_files() -> list[str]:

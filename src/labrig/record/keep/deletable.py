@@ -54,6 +54,7 @@ DAY_S = 86400
 COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 # Hidden directories in that of a trial: of a new run, of one that is fetched or deleted.
 LEFTOVER = re.compile(rf"\.(?:deleted-)?(?P<run>{RUN_ID.pattern})(\.\d+)?")
+JOB_IS_OVER_S = 30 * 86400  # of silence: no scheduler starts a job again after that
 
 
 def reason_to_leave(row: Row, project: Project, people: set[str]) -> str | None:
@@ -220,9 +221,6 @@ def run_of_leftover(hidden: Path) -> str:
     """The id in the name of what `leftovers` found."""
     match = LEFTOVER.fullmatch(hidden.name)
     return match["run"] if match else ""
-
-
-JOB_IS_OVER_S = 30 * 86400  # of silence: no scheduler starts a job again after that
 
 
 class SweepGoals(TypedDict):

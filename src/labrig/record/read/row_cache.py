@@ -30,6 +30,8 @@ from .attempt_files import read_attempts
 from .fields import FIELDS, FIELDS_HASH, Field, RecordedRun
 from .status import may_run_again
 
+OF_CODE = ("commit", "tree", "branch", "dirty", "package_tree", "trial_tree")
+
 
 def header_of(fields: Sequence[Field]) -> bytes:
     """How a cache of rows with these fields begins; one that begins otherwise is thrown away."""
@@ -184,9 +186,6 @@ def file_stamp(path: str) -> str | None:
     except OSError:
         return None
     return f"{status.st_mtime_ns} {status.st_size}"
-
-
-OF_CODE = ("commit", "tree", "branch", "dirty", "package_tree", "trial_tree")
 
 
 def summarise(record: RunRecord, run_dir: Path) -> dict[str, Any]:

@@ -34,6 +34,7 @@ UNLISTED = ("format", "fields", "code", "config_sha256", "sha256")
 EMPTY_ROW = dict.fromkeys(field.name for field in FIELDS)
 RUN_ID = re.compile(r"\d{8}-\d{6}-[0-9a-f]{6}")
 MANY = 300  # runs, from which on the cache saves more time than it costs
+DIRECTORY = ".order"
 
 
 def run_directories(*roots: Path) -> Iterator[str]:
@@ -213,9 +214,6 @@ def tags_of(notes: list[Note]) -> list[str]:
             tags[str(entry["tag"])] = None
         tags.pop(str(entry.get("untag", "")), None)
     return list(tags)
-
-
-DIRECTORY = ".order"
 
 
 def next_order_unix_ms(runs: Path, newest_recorded: Callable[[], int]) -> int:

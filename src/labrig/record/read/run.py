@@ -29,6 +29,9 @@ from ..files.manifest import is_as_listed, write_listed
 from ..files.schema import Beginning, Code, RunRecord, StartRecord
 from .attempt_files import AttemptFiles, last_attempt, read_attempts
 
+FILE = "runs/.roots"  # below the project, where git ignores it
+BEGINNING = "beginning.json"  # in attempts/<n>/: the step at which the training of it began
+
 
 class Run:
     """One run. `dir`: its directory; `record`: what run.json says; `id` and `trial`: from there.
@@ -126,9 +129,6 @@ def typed_overrides(run_dir: Path) -> list[str]:
         return []
 
 
-FILE = "runs/.roots"  # below the project, where git ignores it
-
-
 def run_roots(project: Project) -> list[Path]:
     """Every root of the project, as it is named; today's `paths.runs` first.
 
@@ -186,9 +186,6 @@ def record_root(project: Project, root: Path) -> None:
         os.write(descriptor, f"{root}\n".encode())
     finally:
         os.close(descriptor)
-
-
-BEGINNING = "beginning.json"  # in attempts/<n>/: the step at which the training of it began
 
 
 @dataclass(frozen=True)

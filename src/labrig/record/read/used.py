@@ -23,6 +23,8 @@ MUCH_LESS = 0.5  # of what was asked for
 STEP_S = 300  # of a time limit
 ENOUGH_LOOKS = 3  # at a GPU, to say that nothing ran on it
 ASKED = ("tasks_per_node", "cpus_per_task", "memory_MB", "gpus", "typed", "time_s", "limit_s")
+PREDICTIONS = "predictions"  # of a run: what `lab predict` writes after its end
+UNITS = ("B", "kB", "MB", "GB", "TB")
 
 
 class UsedOnNode(TypedDict, total=False):
@@ -141,10 +143,6 @@ def enough_time(asked: Job, nodes: list[UsedOnNode]) -> str | None:
     seconds = max(node["seconds"] for node in nodes)
     enough_s = STEP_S * math.ceil(TIME_MARGIN * seconds / STEP_S)
     return f"job.time={format_hms(enough_s)}" if enough_s <= MUCH_LESS * limit_s else None
-
-
-PREDICTIONS = "predictions"  # of a run: what `lab predict` writes after its end
-UNITS = ("B", "kB", "MB", "GB", "TB")
 
 
 def bytes_below(directory: Path) -> int:

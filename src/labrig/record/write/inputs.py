@@ -36,6 +36,11 @@ CHECKPOINTS = ("best", "last", "previous", "finished")
 WHAT_TO_WRITE = "Write a file, a folder of .safetensors files, a run, or hf:ORG/MODEL"
 # The line of a recorded configuration that asks for weights.
 ASKS = re.compile(r"^init_from: (?!null$)", re.MULTILINE)
+KEY = "data.path"
+PREDICTIONS = "predictions"  # in the directory of a run: where `lab predict` writes
+FOLDERS = ("", PREDICTIONS, WORK)  # of a run, in which a file is looked for by its name
+OF_RECORD = (".json", ".jsonl", ".yaml", ".bundle", ".txt", ".sh")  # names that are never data
+MAX_SHOWN = 10
 
 
 def resolve_weights(
@@ -197,13 +202,6 @@ def override_for(key: str, text: str) -> str:
     from ...config.overrides import in_quotes  # Hydra
 
     return f"{key}={in_quotes(text)}"
-
-
-KEY = "data.path"
-PREDICTIONS = "predictions"  # in the directory of a run: where `lab predict` writes
-FOLDERS = ("", PREDICTIONS, WORK)  # of a run, in which a file is looked for by its name
-OF_RECORD = (".json", ".jsonl", ".yaml", ".bundle", ".txt", ".sh")  # names that are never data
-MAX_SHOWN = 10
 
 
 def names_file_of_run(path: object) -> bool:

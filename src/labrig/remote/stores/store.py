@@ -34,6 +34,9 @@ PLACE = matches(
     r"|(?![A-Za-z][\w+.-]*://)[^\x00-\x1f\x7f]+)",
     "a folder, ssh://HOST/FOLDER or s3://BUCKET/FOLDER",
 )
+HOME = "~/"  # begins a folder of the home directory there
+PART_BYTES = 16 << 20
+MAX_PARTS = 1000  # that one answer lists; S3 takes ten times as many
 
 
 class StoredPart(TypedDict):
@@ -164,9 +167,6 @@ class FolderStore(Store):
         return stream
 
 
-HOME = "~/"  # begins a folder of the home directory there
-
-
 @contextmanager
 def ssh_store(place: str) -> Iterator[SshStore]:
     """The store at ssh://HOST/FOLDER, over one connection."""
@@ -267,10 +267,6 @@ class SshStore(Store):
         self.connection.check(process.returncode)
         lines = output.splitlines()
         return [line.removeprefix(MARK) for line in lines if line.startswith(MARK)]
-
-
-PART_BYTES = 16 << 20
-MAX_PARTS = 1000  # that one answer lists; S3 takes ten times as many
 
 
 class S3Store(Store):

@@ -24,6 +24,7 @@ from ..watch.print_line import print_line
 from .settings import n_processes_of
 
 Step = Callable[..., Any]
+LEAST = 1e-6  # weight of a batch: one without tokens has no gradient, and divides by no zero
 
 
 class AroundStep(L.Callback):
@@ -57,9 +58,6 @@ class Overfit(AroundStep):
             return step(first[0], *arguments)
 
         return step_on_first
-
-
-LEAST = 1e-6  # weight of a batch: one without tokens has no gradient, and divides by no zero
 
 
 class WholeGroups(AroundStep):

@@ -30,6 +30,7 @@ from ...failure import message_of, place_of
 
 UNKNOWN_ARGUMENT = re.compile(r"unexpected keyword argument '(\w+)'")
 MISSING_ARGUMENT = re.compile(r"(?:argument: | and |arguments: |, )'(\w+)'")
+PARTS = ("model", "optimizer", "schedule")
 
 
 def build(config: DictConfig, key: str, **arguments: Any) -> Any:
@@ -167,9 +168,6 @@ def build_callbacks(config: DictConfig, checkpoints: Path | None = None) -> list
             # Not the directory itself: last.ckpt there is what a resumed run continues from.
             callback.dirpath = str(checkpoints / name)
     return list(callbacks.values())
-
-
-PARTS = ("model", "optimizer", "schedule")
 
 
 class Origin(Enum):

@@ -37,6 +37,7 @@ from .build import import_target
 GPUS_OF_JOB = ("SLURM_JOB_GPUS", "SLURM_STEP_GPUS")
 CUDA = ("gpu", "cuda")  # values of trainer.accelerator
 BUILDS = {12: "cu126"}  # of torch, for drivers that run an older CUDA than the build of the index
+RECORD = "lab-torch.txt"  # in the environment; lab.setup writes the build into it
 
 
 @dataclass(frozen=True)
@@ -354,9 +355,6 @@ def no_gpu_message(reason: str) -> str:
 def n_processes_of(config: DictConfig) -> int:
     """Processes of a training on all nodes; `config` has no `auto`."""
     return int(config.trainer.devices) * discover().n_nodes
-
-
-RECORD = "lab-torch.txt"  # in the environment; lab.setup writes the build into it
 
 
 def replaced_build() -> str | None:

@@ -27,6 +27,10 @@ if TYPE_CHECKING:
 
 ROW = "row"  # the field that says where each sample belongs
 START = "start"  # of windows the field that says where in its sample each begins
+TABLES = (".csv", ".parquet", ".npz")
+HEAD_OF_CSV = b"row,split,"
+LABEL = "y"  # the field of the data
+PREDICTED = "class"  # the field of the predictions
 
 
 def merge_parts(parts: Sequence[Layout], directory: Path) -> dict[str, Field]:
@@ -139,12 +143,6 @@ def is_largest(numbers: Sequence[np.ndarray], scores: Sequence[np.ndarray]) -> b
         score.ndim == 2 and np.array_equal(number, score.argmax(1))
         for number, score in zip(numbers, scores, strict=True)
     )
-
-
-TABLES = (".csv", ".parquet", ".npz")
-HEAD_OF_CSV = b"row,split,"
-LABEL = "y"  # the field of the data
-PREDICTED = "class"  # the field of the predictions
 
 
 def write_table(

@@ -33,6 +33,14 @@ MAX_ENTRIES = 50_000  # files and directories, of any kind
 MAX_BYTES = 1_000_000  # of a file
 SUFFIXES = (".py", ".yaml", ".yml")
 SKIPPED = ("__pycache__", "node_modules", "site-packages", "venv", "wandb", "mlruns")
+ROOT = "src"  # of imports, or the name of the package itself, as in lightning-hydra-template
+FOLDERS = ("configs", "conf", "config")
+PRIMARIES = ("train", "config", "main")
+NAME = re.compile(r"[\w./-]+\.yaml", re.ASCII)  # of a file that can be chosen by its name
+MAX_VALUES = 20_000  # of a file, with those that an alias repeats
+# - hydra: default    - override /hydra/sweeper: optuna
+ABOUT_HYDRA = re.compile(r"^\s*-\s+(override\s+)?/?hydra(/\w+)?(@\S*)?\s*:.*$", re.MULTILINE)
+EMPTY_DEFAULTS = re.compile(r"^defaults:[ \t]*\n(?!\s*-)", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -88,9 +96,6 @@ class AdoptedRepository:
                 elif path.suffix in SUFFIXES and path.is_file():
                     files.append(path.relative_to(self.root).as_posix())
         return sorted(files), sorted(links)
-
-
-ROOT = "src"  # of imports, or the name of the package itself, as in lightning-hydra-template
 
 
 @dataclass(frozen=True)
@@ -222,15 +227,6 @@ def dotted_parts(file: str) -> list[str]:
 def new_place(file: str) -> str:
     """Where a file lies below the new directory: without the leading src/."""
     return file.removeprefix(f"{ROOT}/")
-
-
-FOLDERS = ("configs", "conf", "config")
-PRIMARIES = ("train", "config", "main")
-NAME = re.compile(r"[\w./-]+\.yaml", re.ASCII)  # of a file that can be chosen by its name
-MAX_VALUES = 20_000  # of a file, with those that an alias repeats
-# - hydra: default    - override /hydra/sweeper: optuna
-ABOUT_HYDRA = re.compile(r"^\s*-\s+(override\s+)?/?hydra(/\w+)?(@\S*)?\s*:.*$", re.MULTILINE)
-EMPTY_DEFAULTS = re.compile(r"^defaults:[ \t]*\n(?!\s*-)", re.MULTILINE)
 
 
 @dataclass(frozen=True)
