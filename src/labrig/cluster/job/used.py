@@ -142,10 +142,6 @@ def main() -> None:
         print(f"enough: {enough}")
 
 
-if __name__ == "__main__":
-    main()
-
-
 @dataclass(frozen=True)
 class JobUse:
     """What a job has used until now.
@@ -268,3 +264,7 @@ def read_process(directory: Path, variable: bytes) -> Process:
         peak_bytes=int(peak_kB[1]) * 1024 if peak_kB else 0,
         is_marked=variable in (directory / "environ").read_bytes().split(b"\0"),
     )
+
+
+if __name__ == "__main__":
+    main()
