@@ -19,8 +19,9 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
 import torch
+import torch.optim.optimizer as all_optimizers
 from torch import Tensor
-from torch.optim import Adam, AdamW, optimizer
+from torch.optim import Adam, AdamW
 from torch.utils.data import DataLoader
 
 from ..machine.stop import PREEMPTION_SIGNALS, end_with_parent
@@ -69,7 +70,10 @@ def fused_adam_step(adam: Any, closure: Callable[[], Any]) -> None:
     state has them in order; where it has not, or somebody looks on, torch makes the step.
     """
     hooks = adam._optimizer_step_pre_hooks, adam._optimizer_step_post_hooks
-    of_all = optimizer._global_optimizer_pre_hooks, optimizer._global_optimizer_post_hooks
+    of_all = (
+        all_optimizers._global_optimizer_pre_hooks,
+        all_optimizers._global_optimizer_post_hooks,
+    )
     is_watched = any((*hooks, *of_all))
     if is_watched or torch.autograd._profiler_enabled() or not is_of_optim(adam.step):
         adam.step(closure)
