@@ -157,7 +157,7 @@ def test_a_private_repository_over_ssh(hosts, light, tmp_path, private_variables
     """pip and uv ask git, and git asks ssh, with the key of the user."""
     repository = hosts.accounts["a"].home / "template.git"
     small = tmp_path / "small"
-    for name in ("pyproject.toml", "README.md", "LICENSE", "docs/index.md"):
+    for name in ("pyproject.toml", "mkdocs.yml", "README.md", "LICENSE", "docs/index.md"):
         (small / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, small / name)
     shutil.copytree(ROOT / "src", small / "src", ignore=shutil.ignore_patterns("__pycache__"))
