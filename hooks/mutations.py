@@ -65,7 +65,7 @@ MUTATIONS = [
     Mutation(
         59,
         "every disk is as fast",
-        "src/labrig/hdf5/read/stage.py",
+        "src/labrig/hdf5/read/disks.py",
         "return n_bytes / 1e6 / spent_s",
         "return 1.0",
         "tests/hdf5/test_hdf5_commands.py::test_a_disk_is_as_fast_as_it_was_read",

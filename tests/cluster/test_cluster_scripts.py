@@ -6,7 +6,7 @@ from contextlib import suppress
 
 import pytest
 from job_scripts import IMAGES, SHAPES, SITES, job_script
-from labrig.cluster.sites.verify import show_command
+from labrig.cluster.sites.show import show_command
 from labrig.cluster.submit import script
 from labrig.cluster.submit.script import TEMPLATES, library_template, names_in, script_template
 from labrig.errors import LabError

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import pytest
 from job_scripts import ANN, job_request, job_script
 from labrig.cluster.sites import verify as site_verify
+from labrig.cluster.sites.show import print_sites
 from labrig.cluster.sites.site import (
     Verification,
     describe_trust,
@@ -14,13 +15,7 @@ from labrig.cluster.sites.site import (
     load_site,
     write_verification,
 )
-from labrig.cluster.sites.verify import (
-    RankReport,
-    check_reports,
-    compare_internet,
-    earlier_check,
-    print_sites,
-)
+from labrig.cluster.sites.verify import RankReport, check_reports, compare_internet, earlier_check
 from labrig.errors import Failed
 from labrig.project import Project
 from recorded_answers import SQUEUE, lab, make_run  # noqa: F401

@@ -2,7 +2,7 @@
 
 import json
 
-from labrig.cluster.watch.logs import support_command
+from labrig.cluster.watch.support import support_command
 from labrig.project import Project
 from labrig.record.files.process import user
 from projects import copy_project

@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from labrig.record.freeze.library import write_wheel
+from labrig.record.freeze.wheel import write_wheel
 from projects import ROOT, copy_project
 
 UV = Path(sys.prefix) / "bin/uv"

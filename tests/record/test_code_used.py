@@ -7,7 +7,7 @@ import sys
 
 import pytest
 from labrig.project import Project
-from labrig.record.compare.causes import code_of_rows
+from labrig.record.compare.code_files import code_of_rows
 from labrig.record.read.rows import read_rows
 from projects import environment_of, work_on
 from record_of_imports import run_program, start_of

@@ -5,7 +5,7 @@ import json
 
 import pytest
 from labrig.errors import LabError
-from labrig.record.compare.causes import code_of_rows
+from labrig.record.compare.code_files import code_of_rows
 from labrig.record.read import rows as index
 from record_package import PACKAGE, call, make_project
 from report_page import page_of, table_of

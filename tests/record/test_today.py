@@ -13,7 +13,7 @@ from labrig import env
 from labrig.errors import LabError
 from labrig.project import Project
 from labrig.record.read.run import Run
-from labrig.record.reproduce.code import (
+from labrig.record.reproduce.today import (
     files_that_differ,
     format_names,
     require_own_code,

@@ -15,7 +15,8 @@ from labrig.hdf5.file.errors import DataFileError
 from labrig.hdf5.pack.writer import write_fields
 from labrig.record.files.code_section import library_name
 from labrig.training.trained.predict import is_prediction
-from labrig.training.trained.predictions import mean_of, merge_parts, write_table
+from labrig.training.trained.prediction_table import write_table
+from labrig.training.trained.predictions import mean_of, merge_parts
 from projects import call
 from trainings import SHORT, add_trial, last
 

@@ -13,9 +13,9 @@ COMMANDS = [
     ),
     ("logs", "what a run's job printed; -f follows it", "watch.logs:logs_command"),
     ("cancel", "end a run's job", "watch.cancel:cancel_command"),
-    ("support", "a run as one text for a help desk's ticket", "watch.logs:support_command"),
+    ("support", "a run as one text for a help desk's ticket", "watch.support:support_command"),
     ("top", "who uses which GPU of this machine", "watch.top:top_command"),
-    ("shell", "an interactive shell on a node", "submit.command:shell_command"),
+    ("shell", "an interactive shell on a node", "submit.shell:shell_command"),
     ("rank", "one process of a job (started by job scripts)", "job.rank:rank_command"),
     (
         "doctor",
@@ -27,7 +27,7 @@ COMMANDS = [
         "fetch what trial=NAME needs on nodes without internet",
         "submit.prefetch:prefetch_command",
     ),
-    ("site show", "the profile of a cluster", "sites.verify:show_command"),
+    ("site show", "the profile of a cluster", "sites.show:show_command"),
     ("site verify", "send a job of one minute: does it work?", "sites.verify:verify_command"),
     ("site init", "ask this cluster, and draft its profile", "sites.init:init_command"),
 ]

@@ -7,7 +7,7 @@ COMMANDS = [
     ("data verify", "check every byte of a data file", "file.info:verify_command"),
     ("data recover", "make the data file of a run again", "pack.recover:recover_command"),
     ("data stage", "copy a data file to this node's memory or disk", "read.stage:stage_command"),
-    ("data bench", "measure how fast each disk reads a data file", "read.stage:disks_command"),
+    ("data bench", "measure how fast each disk reads a data file", "read.disks:disks_command"),
 ]
 
 PROVIDES = [("fact_of_data", "file.info:fact_of")]

@@ -1,6 +1,6 @@
 """Disks of this node: type of the file system, free space, stripes on Lustre, the node's own ones.
 
-And what their refusal to write means.
+What a disk's refusal to write means: full, a quota, read-only; and which command shows more.
 """
 
 from __future__ import annotations

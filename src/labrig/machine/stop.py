@@ -1,21 +1,16 @@
 """The request to stop: a signal only sets a flag, and the program decides when it stops.
 
-A process also ends with the one that started it.
-
 And the request for the stack of each thread, which is answered where a process stands still.
 """
 
 from __future__ import annotations
 
 import faulthandler
-import multiprocessing
 import os
 import signal
-import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from functools import cache
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -26,8 +21,6 @@ STACKS_SIGNAL = signal.SIGURG  # a process that does not listen to it ignores it
 STACKS = "stack-{rank}.txt"  # in the directory of an attempt
 LOOK_EVERY_S = 0.5  # for that directory
 BRIEF_S = 0.05  # to open a file in one that is there
-# The pipes of a process that was killed close one after the other.
-ALL_PIPES_CLOSE_S = 10
 
 
 class StopRequest:
@@ -99,34 +92,3 @@ def stacks_on_request(file: Path) -> Iterator[None]:
                 if not os.fstat(stacks[0]).st_size:
                     file.unlink()
             os.close(stacks[0])
-
-
-@cache  # one thread is enough
-def end_with_parent() -> None:
-    """From now on this process, which multiprocessing started, ends as soon as its parent is gone.
-
-    A parent that is killed with -9 cannot end its workers. The pipe to it closes in any case. With
-    the start method `forkserver` it is the pipe to the process that asked for this one, not to the
-    server, which lives as long as its children.
-    """
-    parent = multiprocessing.parent_process()
-    if parent is None:
-        return
-
-    def wait_and_end() -> None:
-        parent.join()
-        os._exit(1)
-
-    tell = sys.excepthook
-
-    def end_or_tell(kind: type[BaseException], error: BaseException, trace: Any) -> None:
-        # A thread of multiprocessing hands batches to the parent. Cut off in the middle, it would
-        # print a traceback, in the time between the end of its pipe and that of the parent's.
-        if isinstance(error, EOFError | ConnectionError):
-            parent.join(ALL_PIPES_CLOSE_S)
-            if not parent.is_alive():
-                os._exit(1)
-        tell(kind, error, trace)
-
-    sys.excepthook = end_or_tell
-    threading.Thread(target=wait_and_end, daemon=True).start()

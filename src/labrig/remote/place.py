@@ -43,7 +43,7 @@ from ..record.files.code_section import checked_out_submodules, folder_name, lib
 from ..record.files.schema import Code, Submodule
 from ..record.freeze.bundle import STORE, bundle_files, write_bundles
 from ..record.freeze.git import Git
-from ..record.freeze.library import write_wheel
+from ..record.freeze.wheel import write_wheel
 from .connection import MARK, Connection, Quoted, host_script
 from .sent import REMOTE
 

@@ -1,9 +1,9 @@
 """What this machine sent to hosts, one file for each submission.
 
-The form of answers: a host may be another than we believe.
-
 The file is written before a host hears of the run. So the same command finds it after a lost
 connection, and sends the same run id again, which the host answers with the job that it has.
+
+And the form of what a host answers: it may be another than we believe.
 """
 
 from __future__ import annotations

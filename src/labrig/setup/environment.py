@@ -1,6 +1,6 @@
 """Where the environment lies: made again when it was moved, or belongs elsewhere.
 
-On the Python of the centre where the site says so.
+With `python: module` of a site it is made on the Python and the torch of the centre.
 """
 
 from __future__ import annotations

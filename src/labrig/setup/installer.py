@@ -1,8 +1,7 @@
 """What the project asks for, and what installs it into the environment: pip, or uv in its place.
 
-labrig itself is not among them: bootstrap.py has installed it, from wherever it comes.
-
-`make add PACKAGE=einops` adds to them.
+labrig itself is not among them: bootstrap.py has installed it, from wherever it comes. `make add PACKAGE=einops`
+adds to them.
 """
 
 from __future__ import annotations

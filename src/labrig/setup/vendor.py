@@ -17,8 +17,8 @@ from ..command_parser import CommandParser
 from ..errors import Failed, LabError
 from ..machine.text_formats import counted
 from ..project import LIBRARY, PYPROJECT, VENDORED, Project, installed_library
-from ..record.freeze.library import write_wheel
 from ..record.freeze.packages import installed_packages, versions_by_name
+from ..record.freeze.wheel import write_wheel
 from .installer import name_of, pin_of, quiet
 
 FOLDER = "vendor"

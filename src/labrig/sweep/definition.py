@@ -27,7 +27,7 @@ from ..errors import LabError, require_package
 from ..machine.text_formats import counted
 from ..project import Project
 from ..record.files.schema import Code
-from ..record.freeze.frozen import is_readme
+from ..record.freeze.frozen_files import is_readme
 from ..record.freeze.git import Git
 from ..record.read.ranking import DEFAULT_METRIC, require_mode, split_mode
 from ..record.read.settings import as_text

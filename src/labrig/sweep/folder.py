@@ -1,6 +1,6 @@
 """The directory of a sweep, runs/sweeps/<id>/: what it searches.
 
-On which data: values compare only when it is the same.
+Its data are named too: values compare only when they are the same.
 """
 
 from __future__ import annotations

@@ -24,7 +24,8 @@ from torch import Tensor
 from torch.optim import Adam, AdamW
 from torch.utils.data import DataLoader
 
-from ..machine.stop import PREEMPTION_SIGNALS, end_with_parent
+from ..machine.parent import end_with_parent
+from ..machine.stop import PREEMPTION_SIGNALS
 from .exact.random_state import SeededBatch, seed_generators
 
 if TYPE_CHECKING:

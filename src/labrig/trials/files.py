@@ -11,10 +11,10 @@ from ..config.trial_names import PAGE, GoneTrial, gone_trials
 from ..errors import LabError
 from ..machine.text_formats import printable
 from ..project import Project
-from ..record.compare.causes import code_of_rows
+from ..record.compare.code_files import code_of_rows
 from ..record.files.atomic import write_file
 from ..record.files.schema import Row
-from ..record.freeze.frozen import git_hash
+from ..record.freeze.frozen_files import git_hash
 from ..record.freeze.git import Git, GitFailed
 
 NEW = """# {name}

@@ -9,12 +9,13 @@ from dataclasses import dataclass, replace
 from ..errors import LabError
 from ..machine.text_formats import HOUR_S
 from ..project import Project
-from ..record.compare.causes import RepetitionKeys
 from ..record.compare.experiments import group_experiments
+from ..record.compare.repetitions import RepetitionKeys
 from ..record.files.schema import Row
 from ..record.list.cost import sum_of
 from ..record.read.evaluations import Alike, EvaluatedOn, alike, sets_in_order
 from ..record.read.filters import is_number, recorded_moment
+from ..record.read.order import order_of
 from ..record.read.ranking import (
     known_mode,
     monitor_of,
@@ -24,7 +25,7 @@ from ..record.read.ranking import (
     settings_of,
     split_mode,
 )
-from ..record.read.rows import order_of, recorded_id, without_checks
+from ..record.read.rows import recorded_id, without_checks
 from ..record.read.status import COUNT_FIRST
 
 

@@ -12,7 +12,7 @@ from ..errors import LabError, nearest
 from ..machine.text_formats import HOUR_S, counted
 from ..machine.text_table import format_markdown
 from ..project import Project
-from ..record.compare.causes import short_commit
+from ..record.compare.code_files import short_commit
 from ..record.compare.experiments import (
     CODE,
     Experiment,

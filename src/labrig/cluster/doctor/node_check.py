@@ -1,6 +1,6 @@
 """What every rank of `lab doctor --nodes` runs: measures how a node computes and exchanges data.
 
-And which hosts are bad.
+Its reports say which hosts are bad.
 """
 
 from __future__ import annotations

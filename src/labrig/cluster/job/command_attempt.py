@@ -26,7 +26,8 @@ from ...machine.disk import explain_disk_error
 from ...project import LABEL, Project
 from ...record.files.atomic import sha256
 from ...record.files.schema import OutputFile, Outputs
-from ...record.freeze.frozen import FILE_LIST, frozen_directory
+from ...record.freeze.frozen import frozen_directory
+from ...record.freeze.frozen_files import FILE_LIST
 from ...record.read.attempt_files import MAX_LISTED, WORK
 from ...record.read.run import Run, run_record
 from ...record.write.attempt import Attempt

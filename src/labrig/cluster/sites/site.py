@@ -1,9 +1,8 @@
 """A cluster's profile, one YAML file: SiteSettings has every key, its default and meaning.
 
-Who ran a job there, and what is left of the allocation.
-
-`lab site verify` writes it. The profiles of the template stay as they are, and a name of yours
-does not get into a repository.
+What is left of an allocation says the centre's own command. Who ran a job there stands in verified.yaml
+next to accounts.yaml, which `lab site verify` writes: the profiles of the template stay as they are,
+and a name of yours does not get into a repository.
 """
 
 from __future__ import annotations

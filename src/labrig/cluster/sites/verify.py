@@ -1,9 +1,4 @@
-"""`lab site show`: the profile of a cluster.
-
-`lab site verify`: sends a job of one minute, and writes down that it works.
-
-`lab site verify`: sends a job of one minute, and writes down that it works.
-"""
+"""`lab site verify`: sends a job of one minute, and writes down that the profile works. Its ranks run this file."""
 
 from __future__ import annotations
 
@@ -17,17 +12,15 @@ from datetime import date
 from pathlib import Path
 
 from ... import env
-from ...command_parser import CommandParser
 from ...config.overrides import SettingsParser
 from ...config.setting import as_yaml
-from ...errors import Failed, LabError
+from ...errors import Failed
 from ...machine.gpu import gpus
 from ...machine.network import INTERNET, is_reachable
 from ...machine.ranks import discover
 from ...machine.resources import cores
 from ...machine.text_formats import counted
-from ...machine.text_table import TextColumn, text_table
-from ...project import Project, shown_path, this_project
+from ...project import Project, this_project
 from ...record.files.atomic import write_file
 from ...record.files.process import user
 from ...record.read.rows import run_directories
@@ -35,18 +28,13 @@ from ...record.read.run import Run, run_record, run_roots
 from ...record.read.status import UNENDED, status_of
 from ...record.write.begin import begin_attempt
 from ..submit.plan import Plan, plan_program
-from ..submit.script import library_template
 from ..submit.submit import SubmitOptions, submit_plan
 from ..watch.job_states import job_state_of
 from ..watch.queue import poll_interval_s
 from .site import (
     Site,
     Verification,
-    account_of,
-    describe_trust,
     hash_of_profile,
-    is_experimental,
-    load_site,
     verification_of,
     write_verification,
 )
@@ -55,62 +43,6 @@ WHY = "lab site verify"
 WAIT_S = 1800  # for the job
 READ_EVERY_S = 1.0
 FOLDER = "site"  # in the run's directory
-
-
-def show_command(project: Project, args: list[str]) -> None:
-    parser = CommandParser(
-        prog="lab site show", description="A site's profile; without NAME, all sites."
-    )
-    parser.add_argument("name", nargs="?")
-    parser.add_argument(
-        "--script", action="store_true", help="the library's job script for it, to edit in jobs/"
-    )
-    options = parser.parse_args(args)
-    if options.script and options.name is None:
-        raise LabError("name the site whose job script it is: lab site show NAME --script")
-    if options.name is None:
-        print_sites(project)
-    elif options.script:
-        print(library_template(load_site(project, options.name)["scheduler"]), end="")
-    else:
-        print_site(project, options.name)
-
-
-def print_sites(project: Project) -> None:
-    """The name and file of every site, and who has run a job there."""
-    files: dict[str, Path] = {}
-    for directory in reversed(project.site_directories):  # the first directory wins
-        for path in directory.glob("*.yaml"):
-            files[path.stem] = path
-    names = sorted(files)
-    columns = [
-        TextColumn("", names, 16),
-        TextColumn("", [trust_of(project, name) for name in names], 20),
-        TextColumn("", [str(shown_path(files[name], project)) for name in names]),
-    ]
-    print("\n".join(text_table(columns, gap=" ")[1:]))
-
-
-def trust_of(project: Project, name: str) -> str:
-    """Who has run a job at a site, in a word or two."""
-    try:
-        site = load_site(project, name)
-    except LabError:
-        return "has a mistake"
-    verification = verification_of(site)
-    if verification:
-        return f"verified by {verification.by}"
-    if site["verified"]:
-        return "run by the tests"
-    return "experimental" if is_experimental(site) else "not verified"
-
-
-def print_site(project: Project, name: str) -> None:
-    site = load_site(project, name)
-    print(f"# {site.path}")
-    print(f"# account: {account_of(site) or 'none in accounts.yaml'}")
-    print(f"# {describe_trust(site)}")
-    print(site.text, end="")
 
 
 def verify_command(project: Project, args: list[str]) -> None:

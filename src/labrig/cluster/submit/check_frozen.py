@@ -22,7 +22,7 @@ from ...config.compose import Composition
 from ...errors import Failed, LabError, Refused
 from ...project import Project, say_once, this_project
 from ...record.files.schema import Code
-from ...record.freeze.frozen import left_out_reason, way_to_record
+from ...record.freeze.frozen_files import left_out_reason, way_to_record
 from ..schedulers.command import clean_environment
 
 # names that are not code, and are never frozen

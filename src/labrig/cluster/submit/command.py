@@ -1,23 +1,21 @@
-"""`lab submit`, and `lab shell`: an interactive shell on a node."""
+"""`lab submit`."""
 
 from __future__ import annotations
 
 import argparse
 import json
 import shlex
-import subprocess
 from contextlib import suppress
 from dataclasses import asdict, replace
 
 from ...config.overrides import SettingsParser
-from ...errors import Failed, LabError, Refused
+from ...errors import Failed, LabError
 from ...machine.text_formats import counted, format_hms
 from ...project import Project
 from ...providers import provided
 from ...record.freeze.bundle import STORE
 from ...training.start.unchanged import IF_CHANGED_HELP
 from ..schedulers import scheduler_of
-from ..schedulers.command import current_job_id
 from ..sites.site import print_balance
 from ..watch.queue import format_wait, typical_waits
 from .after import options_of_after
@@ -249,23 +247,3 @@ def print_typical_wait(plan: Plan) -> None:
     for wait in typical_waits(plan.project):
         if (wait.site, wait.queue) == (plan.site.name, plan.request.queue):
             print(f"typical wait: {format_wait(wait)}")
-
-
-def shell_command(project: Project, args: list[str]) -> int:
-    """Opens the shell; its exit code is the command's."""
-    parser = SettingsParser(
-        "lab shell", "An interactive shell on a node of the site, with job.* as for lab submit."
-    )
-    parser.add_argument("--dry-run", action="store_true", help="print the command only")
-    chosen = parser.read(args)
-    plan = plan_submission(project, chosen.overrides, command=["bash"], is_shell=True)
-    command = scheduler_of(plan.site.scheduler).shell_words(plan.request)
-    print(shlex.join(command), flush=True)
-    if chosen.dry_run:
-        return 0
-    job_id = current_job_id()
-    if job_id is not None:
-        raise Refused(
-            f"this shell is inside job {job_id} already. Leave it first, or use the nodes you have."
-        )
-    return subprocess.run(command).returncode

@@ -1,6 +1,6 @@
-"""A file takes its name when all of it is on the disk.
+"""A file takes its name when all of it is on the disk; a failed write leaves nothing.
 
-A failed write leaves nothing, and a copy that was cut is continued.
+A copy is hidden until all of it is there, and continued where it was cut.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Hashes of files, remembered in the user's cache directory for each version of a file.
 
-The fingerprint of a folder, for data that are not packed.
+And the fingerprint of a folder, for data that are not packed.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The fields of a data file: whole arrays, or samples that come one at a time. What is worth a word about them.
 
-It costs 3 to 7 % of the packing: each block is looked at while it is in the cache, and only samples
+These words cost 3 to 7 % of the packing: each block is looked at while it is in the cache, and only samples
 with equal keys are read again. Memory holds a key of 8 bytes for each sample.
 """
 

@@ -1,6 +1,6 @@
 """Raw data in a folder or in tar archives: one file for each sample, one directory for each class.
 
-Images among them.
+Of images it takes the pixels, or the bytes of their files.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ import torch
 from torch.utils.data import DataLoader
 
 from ...errors import LabError
-from ...machine.stop import end_with_parent
+from ...machine.parent import end_with_parent
 from ..file.errors import DataFileError
 from ..file.parallel import map_in_order
 from .dataset import H5Dataset, Tensors, as_is

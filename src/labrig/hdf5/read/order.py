@@ -1,6 +1,6 @@
-"""The order of samples in an epoch, the same on any number of ranks; and the rows that folds hold out.
+"""The order of samples in an epoch, the same on any number of ranks.
 
-every seed and every machine.
+And the rows that a fold holds out, or a share of the training rows: the same with every seed and on every machine.
 """
 
 from __future__ import annotations

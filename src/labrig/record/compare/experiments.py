@@ -19,17 +19,8 @@ from ..read.filters import is_number
 from ..read.ranking import split_of
 from ..read.settings import ABSENT, as_text, value_of
 from ..read.status import COUNT_FIRST
-from .causes import (
-    DATA_PLACES,
-    NOT_RECORDED,
-    Code,
-    RepetitionKeys,
-    Seeds,
-    Texts,
-    code_of_rows,
-    code_remarks,
-    short_commit,
-)
+from .code_files import NOT_RECORDED, Code, code_of_rows, code_remarks, short_commit
+from .repetitions import DATA_PLACES, RepetitionKeys, Seeds, Texts
 from .results import SPEED
 
 CODE = "own code"  # the column of it; no setting has this name

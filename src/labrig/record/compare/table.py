@@ -39,7 +39,7 @@ from ..read.ranking import (
 from ..read.rows import read_rows, without_checks
 from ..read.run import run_roots
 from ..read.settings import as_text, differing_settings, format_setting, value_of
-from .causes import DATA_PLACES, find_same_code, without_seeds
+from .code_files import find_same_code
 from .experiments import (
     CODE,
     FOLD,
@@ -52,6 +52,7 @@ from .experiments import (
     remarks_on_code,
     remarks_on_folds,
 )
+from .repetitions import DATA_PLACES, without_seeds
 from .seed_statistics import (
     CONFIDENCE,
     FEWEST_PAIRS,

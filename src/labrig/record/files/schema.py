@@ -252,7 +252,7 @@ class RunRecord(TypedDict):
     is_check: NotRequired[bool]  # made by `lab runs reproduce --check`: its numbers count nowhere
     why: str | None
     who: str | None
-    order_unix_ms: NotRequired[Int]  # the place among all runs, see rows.py
+    order_unix_ms: NotRequired[Int]  # the place among all runs, see order.py
     created: str | None  # ISO 8601 with time zone
     host: str | None
     project: NotRequired[str]  # the root of the project that made it

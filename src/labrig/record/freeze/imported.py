@@ -16,14 +16,12 @@ from ...version import __version__
 from ..files.atomic import sha256
 from ..files.code_section import library_name, library_of
 from ..files.schema import Code, UnfrozenFile
-from .frozen import (
-    frozen_code,
-    frozen_directory,
+from .frozen import frozen_code, frozen_directory, repository_top
+from .frozen_files import (
     frozen_hashes,
     git_hash,
     is_readme,
     left_out_reason,
-    repository_top,
     skip_reason,
     way_to_record,
 )

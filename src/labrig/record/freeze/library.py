@@ -1,29 +1,21 @@
 """The library that runs, frozen with the code of a run: its own content, whatever is installed.
 
-And as a wheel again.
-
 In a record it stands among the submodules of the code, at the path FROZEN_LIBRARY. Its commit has no
 parent and no date, so its id is a hash of the content: the same on each machine and for each kind
 of installation. One bundle is made for each content. Next to the package lie METADATA and
 entry_points.txt of its installation: with them the files are all that a wheel needs.
-
-The format: PEP 427, and the binary distribution format of packaging.python.org.
 """
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import os
 import tempfile
-import zipfile
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from ...docs.pages import page_files, themes_file
 from ...env import FROZEN_LIBRARY
-from ...errors import Failed
 from ...project import LIBRARY
 from ...version import __version__
 from ..files.code_section import library_of
@@ -36,8 +28,6 @@ FILE_MODE = "100644"
 LEFT_OUT_ENDINGS = (".pyc", ".md", ".png", ".svg")
 # The headers of METADATA that an installer needs.
 NEEDS = ("Name:", "Version:", "Requires-Python:", "Requires-Dist:", "Provides-Extra:")
-WHEEL = "Wheel-Version: 1.0\nGenerator: labrig\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
-FIRST_DATE = (1980, 1, 1, 0, 0, 0)  # so that the same files make the same wheel
 
 
 @dataclass(frozen=True)
@@ -202,31 +192,3 @@ def write_library_bundle(now: FrozenLibrary, path: Path) -> None:
         plain = Path(temporary, "plain.bundle")
         write_bundle(git, plain, BundleFile(".bundle", plain.name, now.commit), NOT_COMPRESSED)
         compress_bundle(plain, path)
-
-
-def write_wheel(folder: Path) -> Path:
-    """Writes labrig-VERSION-py3-none-any.whl into `folder`, and returns it."""
-    facts = installation_facts()
-    if not facts:
-        raise Failed(f"{LIBRARY} is not installed. Install it: pip install {LIBRARY.parents[1]}")
-    contents = {name: Path(path).read_bytes() for name, (path, *_) in file_versions().items()}
-    contents |= {f"{LIBRARY.name}/docs/{path.name}": path.read_bytes() for path in page_files()}
-    contents[f"{LIBRARY.name}/docs/mkdocs.yml"] = themes_file().read_bytes()
-    contents |= {name: text.encode() for name, text in facts}
-    dist_info = f"{LIBRARY.name}-{__version__}.dist-info"
-    contents[f"{dist_info}/WHEEL"] = WHEEL.encode()
-    record = f"{dist_info}/RECORD"
-    lines = [record_line(name, content) for name, content in sorted(contents.items())]
-    contents[record] = "".join([*lines, f"{record},,\n"]).encode()
-    folder.mkdir(parents=True, exist_ok=True)
-    wheel = folder / f"{LIBRARY.name}-{__version__}-py3-none-any.whl"
-    with zipfile.ZipFile(wheel, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, content in contents.items():
-            archive.writestr(zipfile.ZipInfo(name, FIRST_DATE), content, zipfile.ZIP_DEFLATED)
-    return wheel
-
-
-def record_line(name: str, content: bytes) -> str:
-    """The line of RECORD for a file."""
-    digest = base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode()
-    return f"{name},sha256={digest},{len(content)}\n"

@@ -1,7 +1,5 @@
 """Loads a project's modules so that what ran is known, and is the frozen code once there is one.
 
-Lists the own files that a process imported.
-
 Python would take the file that lies there at the moment of the import, or a bytecode file that only
 seems to belong to it. Here the bytes of a module are kept as they were loaded, and bytecode files are
 neither read nor written. Once the code is frozen, the bytes on the disk are taken where git's hash of

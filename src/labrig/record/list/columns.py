@@ -1,6 +1,6 @@
 """The columns of `lab runs list`: which metrics and settings are shown, and as what text.
 
-Runs as a table for a notebook.
+And runs as a table for a notebook: plain values only.
 """
 
 from __future__ import annotations

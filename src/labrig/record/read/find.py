@@ -14,8 +14,9 @@ from ...errors import LabError, nearest
 from ...machine.text_formats import counted, printable
 from .evaluations import alike
 from .filters import is_number, is_of_trial
+from .order import newest_mark, order_of
 from .ranking import MODES, monitor_of, rank_by_metric, require_metric, require_mode, settings_of
-from .rows import RUN_ID, newest_mark, order_of, read_rows, run_directories, without_checks
+from .rows import RUN_ID, read_rows, run_directories, without_checks
 from .run import Run, run_record
 from .status import COUNT_FIRST
 

@@ -1,8 +1,7 @@
 """What a listing needs of a run, and a cache of it, which makes it fast to list thousands.
 
-It may be deleted at any time.
-
-It is a file on this machine's own disk. A row counts as long as its run's summary.json has the same
+The cache may be deleted at any time. It is a file on this machine's own disk. A row
+counts as long as its run's summary.json has the same
 time and size; a new note or evaluation touches that file. When the cache is missing, damaged, older or on a
 read-only disk, all rows are read from the runs. Only listings write it.
 

@@ -1,19 +1,11 @@
-"""All runs as rows of a table, in the order in which they were created, whatever the clocks of their machines say.
-
-Each run gets a time in UTC as `order_unix_ms`: that of its machine, or one millisecond more than
-the newest run's when the machine's clock is behind. runs/.order/ holds an empty file for the newest
-of these times. A new run creates its own with O_EXCL, then looks again: so it comes after every run
-that was there, also when several machines create runs on a shared disk at once.
-"""
+"""All runs as rows of a table, read from their summary.json."""
 
 from __future__ import annotations
 
-import calendar
 import os
 import re
-import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +17,7 @@ from ..files.schema import Note, Row, RunRecord
 from .attempt_files import read_attempts
 from .evaluations import EVALUATIONS, evaluated_metrics
 from .fields import FIELDS, FIELDS_HASH, RecordedRun, Summary
+from .order import order_of
 from .row_cache import read_through_cache, summarise
 from .run import run_record
 from .status import JobStateOf, may_run_again, status_of
@@ -34,7 +27,6 @@ UNLISTED = ("format", "fields", "code", "config_sha256", "sha256")
 EMPTY_ROW = dict.fromkeys(field.name for field in FIELDS)
 RUN_ID = re.compile(r"\d{8}-\d{6}-[0-9a-f]{6}")
 MANY = 300  # runs, from which on the cache saves more time than it costs
-DIRECTORY = ".order"
 
 
 def run_directories(*roots: Path) -> Iterator[str]:
@@ -214,67 +206,3 @@ def tags_of(notes: list[Note]) -> list[str]:
             tags[str(entry["tag"])] = None
         tags.pop(str(entry.get("untag", "")), None)
     return list(tags)
-
-
-def next_order_unix_ms(runs: Path, newest_recorded: Callable[[], int]) -> int:
-    """The place of a new run in the order of all, as a time in ms.
-
-    Args:
-        runs: root of all runs.
-        newest_recorded: gives the largest such time in the records; asked when runs/.order is not
-            there.
-    """
-    folder = runs / DIRECTORY
-    folder.mkdir(parents=True, exist_ok=True)
-    if not marks(folder):
-        (folder / str(newest_recorded())).touch()
-    while True:
-        order_unix_ms = max(time.time_ns() // 1_000_000, max(marks(folder)) + 1)
-        try:
-            os.close(os.open(folder / str(order_unix_ms), os.O_CREAT | os.O_EXCL | os.O_WRONLY))
-        except FileExistsError:
-            continue
-        # Its own file makes an NFS client read the directory again.
-        orders_unix_ms = marks(folder)
-        if max(orders_unix_ms) == order_unix_ms:
-            break
-    for older in orders_unix_ms:
-        if older < order_unix_ms:
-            (folder / str(older)).unlink(missing_ok=True)
-    return order_unix_ms
-
-
-def marks(folder: Path) -> list[int]:
-    """The times that the files in runs/.order stand for."""
-    return [int(name) for name in os.listdir(folder) if name.isdigit()]
-
-
-def newest_mark(runs: Path) -> int | None:
-    """The largest time that a run was given; None where none was."""
-    try:
-        return max(marks(runs / DIRECTORY), default=None)
-    except OSError:
-        return None
-
-
-def order_of(facts: Mapping[str, Any]) -> int:
-    """The place of a run in the order of all, as a time in ms.
-
-    Args:
-        facts: its run.json, summary or row. What lacks the place, as a damaged one, is placed by the
-            time in its id.
-    """
-    order_unix_ms = facts.get("order_unix_ms")
-    if isinstance(order_unix_ms, int):
-        return order_unix_ms
-    return unix_ms_of_id(facts["run_id"])
-
-
-def unix_ms_of_id(run_id: str) -> int:
-    """The time in a run's id, in ms."""
-    day, second = run_id[:8], run_id[9:15]
-    numbers = (day[:4], day[4:6], day[6:], second[:2], second[2:4], second[4:])
-    try:
-        return 1000 * calendar.timegm(tuple(int(number) for number in numbers))
-    except ValueError:  # an id that somebody made up
-        return 0

@@ -33,7 +33,8 @@ from ..freeze.frozen import check_frozen_directory, freeze_code
 from ..freeze.packages import installed_packages
 from ..freeze.snapshot import format_code
 from ..read.each import INPUTS, Inputs
-from ..read.rows import next_order_unix_ms, order_of, read_rows
+from ..read.order import next_order_unix_ms, order_of
+from ..read.rows import read_rows
 from ..read.run import Run, record_root
 from ..read.settings import settings_of_yaml, settings_to_record
 from .inputs import ASKS, origin_of_data, resolve_weights, yaml_with_source

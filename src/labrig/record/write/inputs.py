@@ -1,10 +1,8 @@
 """What a run takes of others: the weights that it starts from (`init_from`), and data that another run made.
 
-What is typed may change its meaning later (@last). A new run gets the reference that never does: the
-id of the run with a checkpoint, an absolute path, or a model of the hub with its commit.
-
-What is typed may change its meaning later (@last), and is of this library alone. A new run gets the
-path of the file, which any class can open; its record says which run made it.
+What is typed may change its meaning later (@last). A new run gets the reference that never does: of
+weights the id of the run with a checkpoint, an absolute path, or a model of the hub with its commit; of
+data the path of the file, which any class can open. Its record says which run made them.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """What a process ran, for the record of its attempt; its workers load the project's modules as they were frozen.
 
 Worker processes that are started anew load the frozen code; forked ones have it already.
-
-ran.py has them import this module first, and the loader the server that starts its workers.
+They import this module first, and so does the server that starts the workers of the loader.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Places of shared data files, named by content: a folder, a folder of a host, storage with the interface of S3.
-
-The plainest of them is a folder of the group.
-"""
+"""Places of shared data files, named by content: a folder, a folder of a host, storage with the interface of S3."""
 
 from __future__ import annotations
 

@@ -1,12 +1,7 @@
 """The state of all random generators of a process, and the order that a torch DataLoader draws from its own.
 
-CUDA's.
-
 NumPy's is the old global one (`np.random.rand`), which many libraries draw from.
-
-batch.
-
-Its workers read this file, so it imports little.
+The workers of a loader read this file, so it imports little.
 """
 
 from __future__ import annotations

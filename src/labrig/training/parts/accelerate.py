@@ -1,8 +1,7 @@
 """What makes a step faster or smaller, each behind one setting of the sections `batch` and `speed`.
 
-`speed`.
-
-Layers in 8-bit floats (`speed.float8`, torchao) were never run on a GPU.
+Layers in 8-bit floats (`speed.float8`, torchao) were never run on a GPU. Layers such as
+torch.nn.LazyLinear take their sizes from the first batch.
 """
 
 from __future__ import annotations

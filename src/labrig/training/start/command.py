@@ -46,7 +46,7 @@ from ...record.read.find import RUN_HELP, find_run
 from ...record.read.ranking import split_of
 from ...record.read.rows import read_rows
 from ...record.read.run import Run, run_roots
-from ...record.reproduce.code import (
+from ...record.reproduce.today import (
     run_with_frozen_code,
     run_with_its_library,
     what_the_project_lacks,

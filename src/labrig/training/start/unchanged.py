@@ -14,7 +14,8 @@ from ...env import FROZEN_LIBRARY
 from ...project import Project
 from ...record.files.code_section import same_library
 from ...record.files.schema import Code, Row
-from ...record.freeze.frozen import frozen_hashes, repository_top
+from ...record.freeze.frozen import repository_top
+from ...record.freeze.frozen_files import frozen_hashes
 from ...record.read.run import run_record
 from ...record.read.settings import settings_to_record
 from ...record.write.inputs import resolve_weights

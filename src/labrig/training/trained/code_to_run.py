@@ -20,7 +20,7 @@ from ...record.freeze.frozen import freeze_code
 from ...record.freeze.git import GitFailed
 from ...record.read.run import Run, typed_overrides
 from ...record.read.settings import ABSENT
-from ...record.reproduce.code import files_that_differ, format_names
+from ...record.reproduce.today import files_that_differ, format_names
 from ...record.write.ran import RanCode
 
 MAY_CHANGE = ("trainer.", "data.")

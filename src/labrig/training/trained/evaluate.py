@@ -25,8 +25,8 @@ from ...record.read.row_cache import outdate_row
 from ...record.read.rows import read_row
 from ...record.read.run import Run, run_roots
 from ...record.read.status import weights_of_numbers
-from ...record.reproduce.code import run_with_frozen_code
 from ...record.reproduce.recorded_inputs import is_same_data
+from ...record.reproduce.today import run_with_frozen_code
 from ...record.write.claim import in_use
 from ...record.write.ran import RanCode, imported_code, places_in
 from ..parts.kept_data import with_kept_override

@@ -31,8 +31,8 @@ from ...record.read.find import find_run, run_parser
 from ...record.read.rows import read_row
 from ...record.read.run import Run, run_roots
 from ...record.read.status import weights_of_numbers
-from ...record.reproduce.code import config_of_today
 from ...record.reproduce.recorded_inputs import format_weights, recorded_weights
+from ...record.reproduce.today import config_of_today
 from ..parts.build import build_data
 from .load import load
 from .predictable import own_data

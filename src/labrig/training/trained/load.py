@@ -1,6 +1,6 @@
 """Loads a trained model from a run, also by Lightning's `load_from_checkpoint`.
 
-They leave out what `self.save_hyperparameters()` has kept besides plain values, such as a network or
+Checkpoints leave out what `self.save_hyperparameters()` has kept besides plain values, such as a network or
 a partial. It is built again from the configuration of the run.
 """
 
@@ -34,7 +34,7 @@ from ...record.read.find import find_run
 from ...record.read.rows import RUN_ID
 from ...record.read.run import Run, run_roots
 from ...record.read.status import weights_of_numbers
-from ...record.reproduce.code import config_of_today, print_difference, require_own_code
+from ...record.reproduce.today import config_of_today, print_difference, require_own_code
 from ...record.reproduce.weight_tensors import LEFT_OUT, read_whole_weights, with_left_out
 from ...record.write.weights_place import refuse_other_weights
 from ..checkpoints.checkpoint import NOT_IN_FILE

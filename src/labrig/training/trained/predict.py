@@ -26,13 +26,13 @@ from ...record.read.find import RUN_HELP, find_run
 from ...record.read.rows import read_rows, recorded_id
 from ...record.read.run import Run, run_roots
 from ...record.read.status import weights_of_numbers
-from ...record.reproduce.code import run_with_frozen_code
+from ...record.reproduce.today import run_with_frozen_code
 from ...record.verify.command import PREDICTIONS
 from ...record.write.claim import in_use
 from ...record.write.ran import RanCode, imported_code, places_in
 from ..parts.kept_data import with_kept_override
 from .code_to_run import add_choices, code_to_run, config_to_run, facts_of_code, read_choices
-from .predictions import HEAD_OF_CSV, TABLES, write_table
+from .prediction_table import HEAD_OF_CSV, TABLES, write_table
 
 FOLDS = "folds"  # the split: the held-out samples of all folds
 FOLD = "data.fold"
