@@ -20,7 +20,7 @@ from pathlib import Path
 
 import optuna
 from labrig.sweep.begin import plan_points
-from labrig.sweep.definition import Definition
+from labrig.sweep.definition import SweepDefinition
 from labrig.sweep.folder import make_sweep
 from labrig.sweep.points import Points
 
@@ -30,7 +30,7 @@ N_ASKED = 15
 
 
 def points_of(sampler, n_points):
-    definition = Definition("t", [], SPACE, ["val/loss"], ["minimize"], sampler, None)
+    definition = SweepDefinition("t", [], SPACE, ["val/loss"], ["minimize"], sampler, None)
     points = Points(make_sweep(Path(sys.argv[1]) / sampler / str(n_points), definition, "", CODE))
     plan_points(points, 2 * n_points)
     sampler = optuna.samplers.RandomSampler(seed=0)

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 from labrig.cluster.schedulers import scheduler_of
 from labrig.cluster.sites import init as site_init
-from labrig.cluster.submit import check_frozen, command, resume_as_job, send, submit
+from labrig.cluster.submit import check_frozen, resume_as_job, send, shell, submit
 from labrig.config import hydra_answers
 from labrig.config import hydra_loader as trial_nodes
 from labrig.config.check_target import check_target
@@ -56,13 +56,13 @@ def test_frozen_code_that_fails_its_check(monkeypatch, tmp_path):
 def test_a_shell_inside_a_job(monkeypatch):
     site = SimpleNamespace(scheduler="slurm")
     monkeypatch.setattr(
-        command, "plan_submission", as_given(SimpleNamespace(site=site, request=None))
+        shell, "plan_submission", as_given(SimpleNamespace(site=site, request=None))
     )
     scheduler = SimpleNamespace(shell_words=as_given(["srun"]))
-    monkeypatch.setattr(command, "scheduler_of", as_given(scheduler))
-    monkeypatch.setattr(command, "current_job_id", as_given("7"))
+    monkeypatch.setattr(shell, "scheduler_of", as_given(scheduler))
+    monkeypatch.setattr(shell, "current_job_id", as_given("7"))
     with pytest.raises(Refused, match=r"this shell is inside job 7 already. Leave it first"):
-        command.shell_command(None, [])
+        shell.shell_command(None, [])
 
 
 def test_a_scheduler_that_refuses_or_is_missing(monkeypatch, tmp_path):

@@ -14,7 +14,7 @@ from labrig.data import read_layout, write_data_file
 from labrig.errors import Failed, LabError
 from labrig.hdf5 import COMMANDS
 from labrig.hdf5.file import info
-from labrig.hdf5.read import stage
+from labrig.hdf5.read import disks, stage
 from labrig.project import Paths, Project
 from projects import ROOT, project_in
 
@@ -79,9 +79,9 @@ def test_stage_keeps_a_copy_until_it_is_removed(project, tmp_path, capsys):
 
 
 def test_bench_measures_each_disk_and_leaves_nothing(project, tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(stage, "RANDOM_S", 0.01)
+    monkeypatch.setattr(disks, "RANDOM_S", 0.01)
     monkeypatch.setenv("HOME", str(tmp_path / "data"))
-    stage.disks_command(project, ["digits"])
+    disks.disks_command(project, ["digits"])
     output = capsys.readouterr().out
     assert output.count("samples/s at random") >= 2
     assert "scratch     not here" in output
@@ -90,10 +90,10 @@ def test_bench_measures_each_disk_and_leaves_nothing(project, tmp_path, capsys, 
 
 def test_a_disk_is_as_fast_as_it_was_read(project, tmp_path, monkeypatch):
     clock_s = itertools.count(step=0.5)
-    monkeypatch.setattr(stage.time, "perf_counter", lambda: next(clock_s))
+    monkeypatch.setattr(disks.time, "perf_counter", lambda: next(clock_s))
     layout = read_layout(tmp_path / "data/digits.h5")
     n_bytes = max(field.n_bytes for field in layout.fields.values())
-    speed = stage.measure(layout, tmp_path)
+    speed = disks.measure(layout, tmp_path)
     assert speed.in_order_MBps == n_bytes / 1e6 / 0.5
     assert speed.random_samples_per_s == 2
 
@@ -109,7 +109,7 @@ def code_blocks(page, language):
 
 
 def test_the_documented_commands_run(project, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(stage, "RANDOM_S", 0.01)
+    monkeypatch.setattr(disks, "RANDOM_S", 0.01)
     monkeypatch.setattr(signal, "signal", lambda *_: None)
     functions = {name: function for name, _, function in COMMANDS}
     (commands,) = code_blocks("data", "")

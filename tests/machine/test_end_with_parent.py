@@ -8,7 +8,7 @@ PROGRAM = """\
 import multiprocessing, os, signal, socket, time
 from multiprocessing import resource_sharer
 
-from labrig.machine.stop import end_with_parent
+from labrig.machine.parent import end_with_parent
 
 
 def work(pipe):

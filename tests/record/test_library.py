@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from labrig.errors import Failed, LabError
-from labrig.record.freeze import library
+from labrig.record.freeze import wheel
 from labrig.record.freeze.frozen import unpack_library
 from labrig.record.freeze.library import read_library
 from labrig.record.read.run import Run
@@ -54,9 +54,9 @@ def test_a_run_without_a_recorded_library_says_so(tmp_path):
 
 
 def test_a_library_that_was_never_installed_makes_no_wheel(tmp_path, monkeypatch):
-    monkeypatch.setattr(library, "installation_facts", list)
+    monkeypatch.setattr(wheel, "installation_facts", list)
     with pytest.raises(Failed, match=r"is not installed\. Install it: pip install"):
-        library.write_wheel(tmp_path)
+        wheel.write_wheel(tmp_path)
     assert not list(tmp_path.iterdir())
 
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 from labrig.errors import LabError
-from labrig.record.read import rows
+from labrig.record.read import order
 from labrig.record.read.attempt_files import read_attempts
 from labrig.record.read.find import find_run
 from labrig.record.read.rows import read_rows
@@ -122,14 +122,16 @@ def test_a_run_after_all_that_were_there_also_when_hosts_create_at_once(tmp_path
     for n in range(16):
         child = os.fork()
         if not child:
-            real_ns = time.time_ns
-            rows.time.time_ns = lambda: real_ns() + (n % 5 - 2) * HOUR_S * 10**9  # noqa: B023
-            for k in range(6):
-                began = time.monotonic_ns()
-                place = rows.next_order_unix_ms(runs, lambda: 0)
-                done = time.monotonic_ns()
-                (tmp_path / f"{n}-{k}").write_text(json.dumps([began, done, place]))
-            os._exit(0)
+            try:
+                real_ns = time.time_ns
+                order.time.time_ns = lambda: real_ns() + (n % 5 - 2) * HOUR_S * 10**9  # noqa: B023
+                for k in range(6):
+                    began = time.monotonic_ns()
+                    place = order.next_order_unix_ms(runs, lambda: 0)
+                    done = time.monotonic_ns()
+                    (tmp_path / f"{n}-{k}").write_text(json.dumps([began, done, place]))
+            finally:
+                os._exit(0)
         children.append(child)
     for child in children:
         os.waitpid(child, 0)

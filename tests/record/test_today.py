@@ -160,7 +160,7 @@ def test_a_signal_reaches_the_frozen_code(home, tmp_path):
     program = (
         "import sys; from pathlib import Path; from labrig.project import Project;"
         "from labrig.record.read.run import Run;"
-        "from labrig.record.reproduce.code import run_with_frozen_code;"
+        "from labrig.record.reproduce.today import run_with_frozen_code;"
         "run = Run.open(Path(sys.argv[1]));"
         "sys.exit(run_with_frozen_code(run, Project(Path.cwd(), 'myproj'), ['wait']))"
     )
