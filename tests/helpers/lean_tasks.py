@@ -208,3 +208,17 @@ class TaskWithNorm(TaskWithSchedules):
 class TaskOfManyClosures(Task):
     def configure_optimizers(self):
         return torch.optim.LBFGS(self.parameters(), max_iter=3)
+
+
+class KeepsHalf(torch.optim.SGD):
+    """Its own zero_grad keeps half of each gradient."""
+
+    def zero_grad(self, set_to_none=True):
+        for parameter in self.param_groups[0]["params"]:
+            if parameter.grad is not None:
+                parameter.grad /= 2
+
+
+class TaskThatKeepsGradients(Task):
+    def configure_optimizers(self):
+        return KeepsHalf(self.parameters(), lr=0.1)

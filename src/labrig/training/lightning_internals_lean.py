@@ -48,6 +48,7 @@ HOOKS = (
     *("on_before_backward", "on_after_backward", "on_before_optimizer_step"),
 )
 
+ZERO_GRAD = Optimizer.zero_grad
 # What a module or a strategy may have in place of Lightning's own, and the lean loop would not call.
 OF_MODULE = ("_on_before_batch_transfer", "_apply_batch_transfer_handler", "_call_batch_hook")
 
@@ -129,6 +130,7 @@ class LeanLoop:
         self.n_batches = trainer.num_training_batches
         self.optimizer = trainer.optimizers[0]
         self.is_fused_adam = is_fused_adam(self.optimizer)
+        self.has_torchs_zero_grad = function_of(self.optimizer, "zero_grad") is ZERO_GRAD
         profiler = trainer.profiler
         self.timer = None if type(profiler) is PassThroughProfiler else profiler
         progress = self.loop.automatic_optimization.optim_progress.optimizer
@@ -418,8 +420,13 @@ class LeanLoop:
         if self.own_zero_grad:
             words = (self.trainer.current_epoch, batch_idx, self.optimizer)
             self.call("optimizer_zero_grad", *words)
-        else:
+        elif torch.autograd._profiler_enabled() or not self.has_torchs_zero_grad:
             self.optimizer.zero_grad()
+        else:
+            # The same; torch also opens a region of a profiler, in twice the time.
+            for group in self.optimizer.param_groups:
+                for parameter in group["params"]:
+                    parameter.grad = None
         of_run.completed += 1
         of_epoch.completed += 1
 
