@@ -8,7 +8,11 @@ from requirements import gpu, triton
 
 pytestmark = gpu
 KERNELS = "*.so" if REHEARSED else "*.cubin"  # what torch.compile makes
-WAYS = ("speed.channels_last=true", "speed.compile=default")
+CAPTURABLE = "optimizer.fused=false +optimizer.capturable=true"  # refused on a CPU
+GRAPHS = (
+    "speed.compile=reduce-overhead" if REHEARSED else f"speed.compile=reduce-overhead {CAPTURABLE}"
+)
+WAYS = ("speed.channels_last=true", "speed.compile=default", GRAPHS)
 
 
 def test_channels_last_is_used_and_learns_the_same(home):
@@ -41,11 +45,22 @@ def test_a_compiled_network_learns_the_same(home, caches, monkeypatch, mode):
 
 
 @triton
+def test_a_step_of_graphs_alone_learns_the_same(home, caches, monkeypatch):
+    """Networks and the step of the optimizer are CUDA graphs; the schedule changes each step."""
+    monkeypatch.setenv("LAB_CACHES", str(caches))
+    settings = (*COLOUR, *EXACT, "optimizer.fused=false", "schedule=cosine")
+    plain = learn_on_gpu(home, *settings)
+    graphs = learn_on_gpu(home, *settings, *GRAPHS.split())
+    assert "compiled:" in graphs.printed
+    assert difference(plain, graphs) < 1e-3
+
+
+@triton
 def test_how_much_faster_each_is(home):
     epochs = ("trainer.max_epochs=8", "log.every_n_steps=20", "trainer.test_after_fit=false")
     plain = samples_per_s(train(home, *epochs))
     for setting in WAYS:
-        ratio = samples_per_s(train(home, *epochs, setting)) / plain
+        ratio = samples_per_s(train(home, *epochs, *setting.split())) / plain
         keep_figure(
             f"{setting}, {TRIAL[0]}: samples/s over those of the plain network", f"{ratio:.2f}"
         )

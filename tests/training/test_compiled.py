@@ -11,7 +11,8 @@ import torch
 from in_process import BASELINE, LINEAR, difference, learn
 from labrig import env
 from labrig.errors import LabError, Refused
-from labrig.training.parts.compile import CompiledForward
+from labrig.training.lightning_internals_torch import CompilerWatch
+from labrig.training.parts.compile import CompiledForward, capture_step, require_capturable
 from programs import need
 from projects import call
 from torch import nn
@@ -162,3 +163,70 @@ def test_a_copy_of_a_compiled_module_runs_its_own_weights():
     x = torch.ones(2, 1, 8, 8)
     assert other(x).abs().sum() == 0
     assert module(x).abs().sum() > 0
+
+
+def steps_of(capture):
+    """Weights of a layer after 20 steps of Adam with a schedule, the rates, and what is saved."""
+    torch.manual_seed(0)
+    layer = nn.Linear(8, 2)
+    adam = torch.optim.Adam(layer.parameters(), lr=1e-2, capturable=capture, foreach=True)
+    if capture:
+        capture_step(adam, "reduce-overhead")
+    schedule = torch.optim.lr_scheduler.LambdaLR(adam, lambda step: 1 / (1 + step))
+    rates = []
+    for x_BC in torch.randn(20, 16, 8):
+
+        def closure():
+            adam.zero_grad()
+            loss = layer(x_BC).square().mean()  # noqa: B023
+            loss.backward()
+            return loss
+
+        assert adam.step(closure).item() > 0
+        rates.append(adam.param_groups[0]["lr"])
+        schedule.step()
+    return [*layer.parameters()], rates, adam.state_dict()
+
+
+@pytest.mark.slow
+def test_a_captured_step_of_an_optimizer_follows_the_schedule_without_compiling_again():
+    watch = CompilerWatch()
+    watch.begin()
+    weights, rates, saved = steps_of(capture=True)
+    counts = watch.counts()
+    watch.end()
+    usual_weights, usual_rates, usual_saved = steps_of(capture=False)
+    torch.testing.assert_close(weights, usual_weights)
+    assert rates == usual_rates
+    assert saved["param_groups"][0]["lr"] == usual_saved["param_groups"][0]["lr"]
+    assert saved["state"][0]["step"] == 20
+    assert (counts["graphs"], counts["recompilations"]) == (1, 0)
+
+
+GRAPHS = ("speed.compile=reduce-overhead", "optimizer=adam", "+optimizer.capturable=true")
+
+
+def test_a_captured_step_is_refused_where_there_are_no_graphs(home):
+    with pytest.raises(
+        Refused, match=r"a CUDA graph, and this training runs on cpu\. Leave it out"
+    ):
+        learn(home, *BASELINE, *WAVY, *GRAPHS, TWO_BATCHES)
+
+
+@pytest.mark.parametrize(
+    ("about", "match"),
+    [
+        ({"fused": True}, r"compiles no fused one\. Add optimizer\.fused=false"),
+        ({"scaler": object()}, r"precision=16-mixed.*Take trainer\.precision=bf16-mixed"),
+        ({"strategy": "ModelParallelStrategy"}, r"ModelParallelStrategy divides it"),
+    ],
+    ids=str,
+)
+def test_a_captured_step_is_refused_where_it_cannot_be(about, match):
+    strategy = type(about.get("strategy", "SingleDeviceStrategy"), (), {})()
+    strategy.root_device = torch.device("cuda")
+    trainer = mock.Mock(strategy=strategy, precision="16-mixed")
+    trainer.precision_plugin.scaler = about.get("scaler")
+    adam = mock.Mock(param_groups=[{"capturable": True, "fused": about.get("fused")}])
+    with pytest.raises(Refused, match=match):
+        require_capturable(trainer, adam)

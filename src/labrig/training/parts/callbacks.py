@@ -40,7 +40,7 @@ from ..watch.profilers import build_profiler
 from ..watch.progress import build_progress
 from .accumulation import WholeGroups, weighs_batches
 from .build import build_callbacks
-from .compile import TellCompiled
+from .compile import GRAPH_MODES, CaptureSteps, TellCompiled
 from .ddp import NodeFacts
 from .initialise import LeaveOutInitial
 from .validations import Validations
@@ -143,8 +143,12 @@ def fit_callbacks(config: DictConfig, run: Run, attempt: int) -> list[L.Callback
 
 
 def tell_compiled(config: DictConfig, note: Callable[..., None] | None = None) -> list[L.Callback]:
-    """The callback that says whether the networks run compiled, where they should."""
-    return [TellCompiled(config.speed, note)] if config.speed.compile else []
+    """The callbacks that say whether the networks run compiled, and compile the optimizer's step."""
+    mode = config.speed.compile
+    if not mode:
+        return []
+    captures = [CaptureSteps(mode)] if mode in GRAPH_MODES else []
+    return [*captures, TellCompiled(config.speed, note)]
 
 
 def with_added(

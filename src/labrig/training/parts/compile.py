@@ -7,12 +7,16 @@ import os
 import shutil
 from collections.abc import Callable
 from copy import deepcopy
+from functools import partial
+from types import MethodType
 from typing import Any
 
 import lightning.pytorch as L
 import torch
+from lightning.pytorch.strategies import DDPStrategy, SingleDeviceStrategy
 from omegaconf import DictConfig
-from torch import nn
+from torch import Tensor, nn
+from torch.optim import Optimizer
 
 from ...errors import LabError, Refused
 from ...machine.text_formats import counted
@@ -25,6 +29,7 @@ from ..lightning_internals_torch import (
 from ..watch.print_line import print_line
 
 REFUSE = "refuse"  # value of speed.compile_fallback
+GRAPH_MODES = ("reduce-overhead", "max-autotune")  # of torch.compile, which record CUDA graphs
 
 
 def compile_modules(modules: list[nn.Module], speed: DictConfig, on_gpu: bool) -> None:
@@ -73,7 +78,7 @@ class CompiledForward:
         try:
             return self.compiled(*args, **kwargs)
         except compile_errors() as error:
-            if self.options["fullgraph"] or frames_compiled() > n_compiled:
+            if self.options.get("fullgraph") or frames_compiled() > n_compiled:
                 raise
             self.reason = reason_of(error)
         return self.usual(*args, **kwargs)
@@ -91,6 +96,78 @@ def missing_compiler(on_gpu: bool) -> str | None:
     if on_gpu and importlib.util.find_spec("triton") is None:
         return "the package triton"
     return None
+
+
+def capture_step(optimizer: Optimizer, mode: str) -> None:
+    """`optimizer.step` becomes one compiled graph, which a mode of GRAPH_MODES runs as a CUDA graph.
+
+    Networks are graphs in these modes anyway; with this one all kernels of a step are started by
+    three. A learning rate that is a number would be a constant of the graph: it is a tensor while the
+    step is made, and a number for schedules, logs and checkpoints.
+    The closure is called once and first, as most optimizers do.
+    """
+    compiled = CompiledForward(partial(type(optimizer).step, optimizer), {"mode": mode})
+    tensors = [make_rate(group) for group in optimizer.param_groups]
+
+    def step(optimizer: Any, closure: Callable[[], Any] | None = None) -> Any:
+        loss = closure() if closure else None
+        groups = optimizer.param_groups
+        rates = [group["lr"] for group in groups]
+        for group, tensor in zip(groups, tensors, strict=True):
+            group["lr"] = tensor.fill_(group["lr"])
+        try:
+            compiled()
+        finally:
+            for group, rate in zip(groups, rates, strict=True):
+                group["lr"] = rate
+        optimizer._opt_called = True  # a schedule warns without it
+        return loss
+
+    vars(step)["compiled"] = compiled  # for `TellCompiled`
+    # A method, because a schedule that is made later wraps it as one.
+    vars(optimizer)["step"] = MethodType(step, optimizer)
+
+
+def make_rate(group: dict[str, Any]) -> Tensor:
+    """Where the learning rate of a group of parameters is put for the graph."""
+    return torch.zeros((), dtype=torch.float64, device=group["params"][0].device)
+
+
+class CaptureSteps(L.Callback):
+    """Makes the step of an optimizer with `capturable: true` a CUDA graph, where the networks are.
+
+    Never run on a GPU by its authors; tests/gpu/test_networks.py compares it there.
+    """
+
+    def __init__(self, mode: str) -> None:
+        self.mode = mode
+
+    def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        for optimizer in trainer.optimizers:
+            if any(group.get("capturable") for group in optimizer.param_groups):
+                require_capturable(trainer, optimizer)
+                capture_step(optimizer, self.mode)
+
+
+def require_capturable(trainer: L.Trainer, optimizer: Optimizer) -> None:
+    """Looks for what no CUDA graph of `optimizer.step` can hold.
+
+    Raises:
+        Refused: with the setting to change.
+    """
+    line = "optimizer.capturable=true makes the step of the optimizer a CUDA graph"
+    device = trainer.strategy.root_device
+    if device.type != "cuda":
+        raise Refused(f"{line}, and this training runs on {device}. Leave it out")
+    if any(group.get("fused") for group in optimizer.param_groups):
+        raise Refused(f"{line}, and torch compiles no fused one. Add optimizer.fused=false")
+    if getattr(trainer.precision_plugin, "scaler", None) is not None:
+        raise Refused(
+            f"{line}, and with trainer.precision={trainer.precision} the processor decides whether "
+            "a step is made. Take trainer.precision=bf16-mixed"
+        )
+    if type(trainer.strategy) not in (SingleDeviceStrategy, DDPStrategy):
+        raise Refused(f"{line}, and {type(trainer.strategy).__name__} divides it. Leave it out")
 
 
 class TellCompiled(L.Callback):
@@ -127,7 +204,9 @@ class TellCompiled(L.Callback):
         counts = self.watch.counts()
         modules = [vars(module).get("forward") for module in trainer.lightning_module.modules()]
         forwards = [one for one in modules if isinstance(one, CompiledForward)]
-        reasons = [one.reason for one in forwards if one.reason]
+        steps = [getattr(optimizer.step, "compiled", None) for optimizer in trainer.optimizers]
+        all_compiled = [*forwards, *filter(None, steps)]
+        reasons = [one.reason for one in all_compiled if one.reason]
         if not forwards:
             missing = missing_compiler(trainer.strategy.root_device.type == "cuda")
             reasons = [f"There is no {missing}"]
