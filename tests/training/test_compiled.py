@@ -217,7 +217,7 @@ def test_a_captured_step_is_refused_where_there_are_no_graphs(home):
     ("about", "match"),
     [
         ({"fused": True}, r"compiles no fused one\. Add optimizer\.fused=false"),
-        ({"scaler": object()}, r"precision=16-mixed.*Take trainer\.precision=bf16-mixed"),
+        ({"scaler": "a GradScaler"}, r"precision=16-mixed.*Take trainer\.precision=bf16-mixed"),
         ({"strategy": "ModelParallelStrategy"}, r"ModelParallelStrategy divides it"),
     ],
     ids=str,
