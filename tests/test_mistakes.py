@@ -242,6 +242,7 @@ def test_a_project_that_does_not_say_what_it_is(project, tmp_path, text, message
     assert message in said
 
 
+@pytest.mark.slow
 def test_the_lab_of_another_environment_or_version_says_so(project, own_project, tmp_path):
     assert "this is the lab of" not in call(own_project, "lab", "runs", "list")
     (own_project / ".venv").unlink()

@@ -64,6 +64,7 @@ def test_a_fork_sees_what_a_cold_start_sees(probe, tmp_path):
     assert not set(err.split()) & set(other.split()), "two forks draw the same random numbers"
 
 
+@pytest.mark.slow
 @pytest.mark.traceback("a Python program, not lab")
 def test_exit_codes_and_signals(probe):
     assert probe("raise SystemExit(3)").wait(60) == 3
@@ -81,6 +82,7 @@ def test_what_is_written_at_the_end_is_not_lost(probe):
     assert out == "begin\nend\n"
 
 
+@pytest.mark.slow
 def test_a_command_that_takes_too_long_is_killed_with_its_children(probe, tmp_path):
     mark = tmp_path / "still-here"
     child = f"while sleep 0.1; do touch {mark}; done"

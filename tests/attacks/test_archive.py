@@ -1,24 +1,38 @@
 """An archive publishes what belongs to its runs, and no secret."""
 
 import gzip
+import shutil
 import zipfile
 
 import pytest
 from labrig.errors import LabError, Refused
+from labrig.project import Project
+from labrig.record.read.run import Run
 from labrig.record.write.weights_place import OWNER
-from record_package import call, make_project, train
+from projects import work_on
+from record_package import PACKAGE, call, make_project, train
 
 TOKEN = "hf_" + "a1B2c3D4e5" * 3 + "Zz"
 
 
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """A project with a run. Shared: copy it."""
+    project = make_project(tmp_path_factory.mktemp("archive") / "project")
+    train(project)
+    return project
+
+
 @pytest.fixture
-def own(tmp_path):
-    return make_project(tmp_path / "project")
+def own(trained, tmp_path):
+    shutil.copytree(trained.root, tmp_path / "project", symlinks=True)
+    return work_on(Project(tmp_path / "project", PACKAGE))
 
 
 @pytest.fixture
 def run(own):
-    return train(own)
+    (run_dir,) = own.root.glob("runs/baseline/2*")
+    return Run.open(run_dir)
 
 
 def archive(own, *args):
@@ -124,8 +138,9 @@ def test_weights_of_somebody_else_are_not_published(own, run, tmp_path, capsys, 
 
 
 @pytest.mark.slow
-def test_own_weights_behind_a_link_are_published(own, tmp_path):
+def test_own_weights_behind_a_link_are_published(tmp_path):
     """The place names the run; without that, their hash is in the record."""
+    own = make_project(tmp_path / "project")
     run = train(own, checkpoints=tmp_path / "big")
     weights = run.checkpoints / "last.ckpt"
     assert archive(own)["checkpoints/last.ckpt"] == weights.read_bytes()

@@ -53,6 +53,7 @@ def test_an_attempt_in_a_copy_does_not_overwrite_the_weights_of_the_original(own
     assert (copied.checkpoints / "last.ckpt").read_bytes() == (weights / "last.ckpt").read_bytes()
 
 
+@pytest.mark.slow
 def test_an_attempt_does_not_write_through_a_link_that_was_received(own, tmp_path):
     run = train(own, "interrupted")
     thesis = folder_with_things(tmp_path / "thesis")

@@ -1,21 +1,32 @@
 """What a command writes where the user says never replaces a file that it did not make."""
 
+import shutil
+
 import pytest
 from labrig.bench.bench import build_parser, check_options
 from labrig.config.completion import completion_command
 from labrig.errors import Refused
 from labrig.machine.own_output import END_BYTES, MARK, refuse_to_overwrite
+from labrig.project import Project
 from labrig.report.report import report_command
-from record_package import call, make_project, train
+from projects import work_on
+from record_package import PACKAGE, call, make_project, train
 
 MODEL = "class Model: ...\n"
 
 
-@pytest.fixture
-def own(tmp_path):
-    project = make_project(tmp_path / "project")
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """A project with a run. Shared: copy it."""
+    project = make_project(tmp_path_factory.mktemp("overwriting") / "project")
     train(project)
     return project
+
+
+@pytest.fixture
+def own(trained, tmp_path):
+    shutil.copytree(trained.root, tmp_path / "project", symlinks=True)
+    return work_on(Project(tmp_path / "project", PACKAGE))
 
 
 def report(own, file):

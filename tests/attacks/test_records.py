@@ -369,6 +369,7 @@ def test_the_aliases_of_a_person_are_read():
 # a-zipbomb and its siblings.
 
 
+@pytest.mark.slow
 def test_an_archive_that_would_fill_the_disk_is_not_unpacked(own, tmp_path, monkeypatch):
     """a-zipbomb."""
     monkeypatch.setenv("TMPDIR", str(tmp_path / "t"))

@@ -116,6 +116,7 @@ def test_the_data_of_a_run_are_known_before_it_begins(home):
     assert hash_of_data(config) is None
 
 
+@pytest.mark.slow
 def test_a_worker_stops_before_it_trains_on_other_data(home, monkeypatch):
     """c-data, between two points."""
     project = Project(home, "myproj")

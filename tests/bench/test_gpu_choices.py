@@ -37,6 +37,7 @@ def test_the_precision_follows_the_capability(gpu_of, capability, precision):
     assert auto_precision("cpu") == "32-true"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("capability", [V100, H100])
 def test_a_fused_optimizer_stays_with_clipping_on_every_gpu(gpu_of, capability):
     gpu_of(capability)

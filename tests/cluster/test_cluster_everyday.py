@@ -21,6 +21,7 @@ def statuses(lab):
     return {row["run_id"][14]: row["status"] for row in json.loads(lab("runs", "list", "--json"))}
 
 
+@pytest.mark.slow
 def test_a_run_has_the_state_that_its_scheduler_gives(lab):
     lab.fake("squeue", SQUEUE)
     make_run(lab, 1, {"id": "11"}, starts=True)
@@ -54,6 +55,7 @@ def test_a_run_has_the_state_that_its_scheduler_gives(lab):
     assert re.search(r"lost:\n  20261120-190005.*\n  20261120-190004", news)
 
 
+@pytest.mark.slow
 def test_no_scheduler_is_asked_about_runs_that_have_ended_or_have_no_job(lab):
     lab.fake("squeue", SQUEUE)
     make_run(lab, 1, {"id": "11"}, ends="finished")
@@ -67,6 +69,7 @@ def test_no_scheduler_is_asked_about_runs_that_have_ended_or_have_no_job(lab):
     assert lab.calls.read_text() == ""
 
 
+@pytest.mark.slow
 def test_without_an_answer_the_heartbeat_counts(lab):
     lab.fake("squeue", "slurm_load_jobs error: Unable to contact slurm controller", rc=1)
     make_run(lab, 1, {"id": "11"}, starts=True)
@@ -144,6 +147,7 @@ def test_a_chain_is_one_job_in_the_queue_and_is_cancelled_from_its_end(lab):
     assert calls == ["scancel 12 11"]
 
 
+@pytest.mark.slow
 def test_the_typical_wait_of_a_queue_is_the_median_of_ones_own_runs(lab):
     lab.fake("squeue", SQUEUE)
     for n, (waited_s, who) in enumerate([(60, {}), (600, {}), (120, {}), (9, {"who": "bob"})]):

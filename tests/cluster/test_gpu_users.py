@@ -124,6 +124,7 @@ def test_a_lock_is_for_all_from_its_first_moment(monkeypatch):
     assert [name for name in os.listdir(path.parent) if name not in ("line", "deciding")] == []
 
 
+@pytest.mark.slow
 def test_nobody_gets_anothers_gpu_and_first_come_is_first_served(tmp_path):
     with ExitStack() as jobs:
         ann = jobs.enter_context(job_of(ANN))

@@ -49,6 +49,7 @@ def test_the_packed_file_gets_stripes_on_lustre_before_its_first_byte(build):
     assert "./bin/python" in listed.stdout.splitlines()
 
 
+@pytest.mark.slow
 def test_elsewhere_and_without_lfs_it_is_packed_as_before(build, capfd):
     calls, file = build("ext4")
     assert calls == []

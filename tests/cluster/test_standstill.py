@@ -100,6 +100,7 @@ def test_a_file_that_nobody_asked_for_is_removed(tmp_path):
     assert not late.exists()
 
 
+@pytest.mark.slow
 def test_a_file_that_another_process_may_still_remove_is_not_listed(tmp_path):
     project = make_project(tmp_path / "myproj")
     run = create(project)

@@ -260,6 +260,7 @@ def test_an_older_record_has_no_line():
     assert format_used([{"seconds": 5.0}]) == "0.0 cores, 0.0 GB, 0:00:05"
 
 
+@pytest.mark.slow
 def test_show_prints_it_and_reads_it_as_an_enemy_wrote_it(lab):
     run = make_run(lab, 1, None, ends="finished")
     note(run, LITTLE)

@@ -88,6 +88,7 @@ def test_a_trials_own_data_class_is_named_in_conf_data(tmp_path, target):
     assert str(refused.value).startswith("src/myproj/conf/data/pets.yaml: data._target_")
 
 
+@pytest.mark.slow
 def test_a_task_of_any_name_that_needs_a_model_says_that_there_is_none(tmp_path):
     files = {
         "trials/bare/task.py": """

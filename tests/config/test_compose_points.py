@@ -88,6 +88,7 @@ def test_a_long_list_asks_hydra_once(tmp_path, monkeypatch):
     assert made[77] == compose(tree, points[77])
 
 
+@pytest.mark.slow
 def test_a_wrong_value_is_refused_wherever_it_stands(tmp_path):
     tree = tree_in(tmp_path)
     with pytest.raises(LabError, match=r"trainer.max_epochs must be null or a whole number"):

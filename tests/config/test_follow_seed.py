@@ -51,6 +51,7 @@ def test_a_seed_that_was_set_on_purpose_stays_and_is_named(project, capsys):
     )
 
 
+@pytest.mark.slow
 def test_a_seed_of_a_class_of_ones_own_may_mean_something_else(project, capsys):
     (project.source / "own.py").write_text(
         "import lightning.pytorch as L\n\n\nclass Own(L.LightningDataModule):\n"

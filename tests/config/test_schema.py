@@ -201,6 +201,7 @@ def test_the_values_of_a_setting_are_completed(project):
     assert complete("optimizer=ada") == ["optimizer=adam", "optimizer=adamw"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "setting", ["checkpoint.mode=minimum", "log.every_n_steps=0", "job.nodes=two", "batch.global=x"]
 )

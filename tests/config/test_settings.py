@@ -105,6 +105,7 @@ def test_threads_follow_what_was_exported(home, monkeypatch):
     assert resolve_auto(config, {}).trainer.threads == cores()
 
 
+@pytest.mark.slow
 def test_seed_threads_and_kernels_are_set_for_the_process(home):
     def first_number(*overrides):
         apply_settings(composed(home, *BASELINE, *overrides))
@@ -167,12 +168,14 @@ def test_a_wrong_name_of_modules_is_told_the_lists_of_the_network():
         matching_modules(network, "checkpoint_activations", ["*.layers.*"])
 
 
+@pytest.mark.slow
 def test_wrong_use_is_found_before_the_queue(home):
     wrong = "speed.checkpoint_activations=[model.head1]"
     said = call(home, "lab", "check", "trial=baseline", "trainer=cpu", wrong, rc=2)
     assert "did you mean: model.head" in said
 
 
+@pytest.mark.slow
 def test_the_check_does_not_use_the_users_train_py(home, monkeypatch):
     """Whatever train.py imports, and under which names: only `lab train` reads it."""
     monkeypatch.setitem(sys.modules, "myproj.train", None)
@@ -185,6 +188,7 @@ def test_the_check_does_not_use_the_users_train_py(home, monkeypatch):
 # ---------------------------------------------------------------- what each setting changes
 
 
+@pytest.mark.slow
 def test_the_global_batch_is_made_of_smaller_ones(home):
     equal = ("data.drop_last=true", *PLAIN_SGD)
     at_once = learn(home, *LINEAR, "data.batch_size=128", *equal)
@@ -204,6 +208,7 @@ def test_activations_are_made_twice_and_nothing_else_changes(home):
     assert (kept.witness.n_forwards, made_again.witness.n_forwards) == (3, 6)
 
 
+@pytest.mark.slow
 def test_images_and_filters_have_their_channels_last(home):
     usual = learn(home, *COLOUR, THREE_BATCHES)
     channels_last = learn(home, *COLOUR, THREE_BATCHES, "speed.channels_last=true")
@@ -213,6 +218,7 @@ def test_images_and_filters_have_their_channels_last(home):
         assert (training.task.model.conv.weight.stride()[1] == 1) is expected
 
 
+@pytest.mark.slow
 def test_without_a_compiler_the_training_continues_uncompiled(home, monkeypatch):
     monkeypatch.setenv("CXX", "no-such-compiler")
     training = learn(home, *LINEAR, ONE_BATCH, "speed.compile=default")
@@ -279,6 +285,7 @@ def test_cosine_ends_at_its_final_ratio(home):
     assert rates[-1] == pytest.approx(1e-4, rel=0.05)
 
 
+@pytest.mark.slow
 def test_sync_batchnorm_is_for_cuda(home):
     on_cpu = learn(home, *LINEAR, ONE_BATCH, "speed.sync_batchnorm=true")
     assert "speed.sync_batchnorm is off" in on_cpu.printed

@@ -122,6 +122,7 @@ def test_an_argument_that_no_file_has_may_be_added(own):
     assert config.trainer.val_check_interval == 0.25
 
 
+@pytest.mark.slow
 def test_every_argument_may_stand_in_files(own):
     trial = own.source / "trials/baseline/config.yaml"
     trial.write_text(f"{trial.read_text()}\n{yaml.safe_dump({'trainer': ALL})}")
@@ -254,6 +255,7 @@ def test_a_section_in_common_makes_no_name_nearer():
     assert nearest("trainr.accelerator", ["trainer.accelerator"])
 
 
+@pytest.mark.slow
 def test_parts_of_an_object_of_an_option_may_be_set(own):
     option = own.source / "conf/trainer/unused.yaml"
     option.parent.mkdir(exist_ok=True)

@@ -70,6 +70,7 @@ def test_pages_are_shown_outside_of_a_project(tmp_path, monkeypatch, capsys):
     assert capsys.readouterr().out.strip() == (DOCS / "cite.md").read_text(encoding="utf-8").strip()
 
 
+@pytest.mark.slow
 def test_pages_come_with_the_wheel(tmp_path, monkeypatch):
     """`lab docs` finds them in it, where there is no checkout around the library."""
     command = [sys.executable, "-m", "hatchling", "build", "--target", "wheel"]

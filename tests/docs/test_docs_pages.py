@@ -95,6 +95,7 @@ def test_code_of_the_pages_does_what_they_say():
     assert 0 <= result["acc"] <= result["top5"] <= 1
 
 
+@pytest.mark.slow
 def test_plain_lightning_of_the_page_on_leaving_trains():
     import lightning.pytorch as L
     import torch

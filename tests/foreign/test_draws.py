@@ -31,12 +31,14 @@ def script(home):
     return witness
 
 
+@pytest.mark.slow
 def test_a_data_file_gives_the_bits_of_a_shuffled_data_loader(home, tmp_path, script):
     lab, _ = by_lab(home, tmp_path, *SETTINGS, "speed.lean_loop=false")
     assert differences(script, lab) == []
     assert len(script.losses) > 60
 
 
+@pytest.mark.slow
 def test_without_it_the_bits_are_others(home, tmp_path, script):
     lab, _ = by_lab(home, tmp_path, *TASK, "data=digits", "trainer.max_epochs=3")
     assert len(lab.losses) == len(script.losses)

@@ -217,6 +217,7 @@ def test_a_missing_or_changed_file_is_named(project, arr):
         read_data_set(project, "arr")
 
 
+@pytest.mark.slow
 def test_two_at_once_both_add_their_file(project, arr):
     save(1), save(2)
     first = start("append", project.root, "arr", "raw/1.npz", "waits")

@@ -50,6 +50,7 @@ def test_each_sample_comes_once_and_the_ranks_divide_the_order_of_one(
         assert sorted(found) == list(range(n))
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None)
 @given(**SIZES, epoch=st.integers(0, 5), n_steps=st.integers(0, 30))
 def test_the_order_depends_on_seed_and_epoch_alone(n, block, batch_size, seed, epoch, n_steps):

@@ -98,6 +98,7 @@ def test_a_disk_is_as_fast_as_it_was_read(project, tmp_path, monkeypatch):
     assert speed.random_samples_per_s == 2
 
 
+@pytest.mark.slow
 def test_packing_and_verifying_import_no_torch(tmp_path):
     assert "imported: []" in hdf5_programs.run("pack_and_verify_a_table", tmp_path)
 

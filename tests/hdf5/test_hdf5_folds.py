@@ -45,6 +45,7 @@ def test_no_fold_is_empty_with_as_many_groups_as_folds(tmp_path):
     assert all(len(val) == 10 for val, _ in divided(layout, 4, "y"))
 
 
+@pytest.mark.slow
 @settings(max_examples=30, deadline=None)
 @given(
     n=st.integers(20, 80),

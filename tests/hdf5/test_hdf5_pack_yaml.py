@@ -133,6 +133,7 @@ def test_data_without_a_test_split_are_trained_and_not_tested(own_project, tmp_p
     assert "PossibleUserWarning" not in said
 
 
+@pytest.mark.slow
 def test_the_changed_code_is_named_in_the_file(own_project, tmp_path):
     np.save(tmp_path / "x.npy", np.zeros((5, 2)))
     (own_project / "src/myproj/data.py").write_text("# other code\n")

@@ -277,6 +277,7 @@ def _read_and_report_memory(path, ready, done, answers):
     done.wait(120)
 
 
+@pytest.mark.slow
 def test_four_readers_hold_the_file_once(tmp_path):
     x = np.random.default_rng(0).integers(0, 255, (12_000, 64 * 64), dtype=np.uint8)  # 49 MB
     path = write_data_file(tmp_path / "a.h5", {"x": x}, {"train": range(len(x))})

@@ -99,6 +99,7 @@ def test_resumed_is_uninterrupted(tmp_path, whole, stop_after, num_workers):
     assert after["weights"] == whole["weights"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stop_after", [3, 6, -2])
 def test_resumed_is_uninterrupted_when_an_epoch_is_only_a_part_of_the_data(tmp_path, stop_after):
     options = {"limit_train_batches": 6, "val_check_interval": 2, "accumulate_grad_batches": 1}
@@ -113,6 +114,7 @@ def test_resumed_is_uninterrupted_when_an_epoch_is_only_a_part_of_the_data(tmp_p
     assert after["weights"] == whole["weights"]
 
 
+@pytest.mark.slow
 def test_two_ranks_share_an_epoch(whole_on_two, whole):
     ranks = whole_on_two[0]
     for epoch in range(3):

@@ -61,6 +61,7 @@ def test_a_copy_is_shared_and_removed_by_its_last_user(path, node):
     assert left(node) == []
 
 
+@pytest.mark.slow
 def test_a_data_module_reads_the_copy(path, node):
     data = H5DataModule(str(path), stage=str(node))
     assert data.layout.path.is_relative_to(node)
@@ -85,6 +86,7 @@ def test_of_many_processes_one_copies(path, node):
     assert left(node) == []
 
 
+@pytest.mark.slow
 def test_what_a_dead_job_left_is_cleared_at_the_next_start(path, node):
     process = start("use_copy", path, node)
     while process.stdout.readline() != "has 50\n":

@@ -86,6 +86,7 @@ def test_values_that_resampling_clips_are_counted(tmp_path, pack, capsys):
     assert np.abs(wav).max() > 1
 
 
+@pytest.mark.slow
 def test_scipys_own_recordings_are_what_they_are_or_refused(tmp_path, pack):
     n_packed = n_refused = 0
     for path in sorted((Path(scipy.io.__file__).parent / "tests/data").glob("*.wav")):
@@ -189,6 +190,7 @@ def as_fraction(wav):
     return wav if wav.dtype.kind == "f" else wav / -float(np.iinfo(wav.dtype).min)
 
 
+@pytest.mark.slow
 @settings(
     max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )

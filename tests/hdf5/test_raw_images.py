@@ -113,6 +113,7 @@ def test_an_alpha_channel_without_transparency_changes_nothing(tmp_path, pack, m
     assert len(packed(pack("r", root, "--as", "images"))[0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("orientation", range(1, 9))
 @pytest.mark.parametrize("suffix", [".jpg", ".png", ".tif", ".webp"])
 def test_images_are_turned_as_they_are_shown(tmp_path, pack, orientation, suffix):
@@ -175,6 +176,7 @@ def test_a_tiff_of_channels_that_pillow_drops_is_refused(tmp_path, pack, kind):
         pack("r", root, "--as", kind)
 
 
+@pytest.mark.slow
 @settings(
     max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )

@@ -123,6 +123,7 @@ def test_what_only_looks_like_a_conflict_passes(own_project, module):
     assert conflicts_in(CONFLICT.encode() * 2) == [2, 8]
 
 
+@pytest.mark.slow
 def test_a_private_key_and_a_large_file_are_not_committed(own_project, committing):
     key = "-----BEGIN OPENSSH " + "PRIVATE KEY-----\nabc\n"
     write(own_project, {"key.txt": key, "table.csv": "1\n" * 600_000, "src/myproj/a.py": "A = 1\n"})
@@ -158,6 +159,7 @@ def test_the_users_own_rules_hold(own_project):
     call(own_project, "lab", "hooks", "src/myproj/task.py", rc=1)
 
 
+@pytest.mark.slow
 def test_own_contracts_of_imports_hold_too(own_project):
     contract = """
 [tool.importlinter]

@@ -50,6 +50,7 @@ def test_a_container_has_its_quota(machine):
     assert (resources.cores(), resources.unused_cores()) == (2, 2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("idle", "is_said"), [([1.0] * 4, False), ([1.0, 1.0, 0.0, 0.0], True)])
 def test_fewer_threads_than_cores_are_said(machine, monkeypatch, capsys, home, idle, is_said):
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
@@ -66,6 +67,7 @@ def test_without_a_measure_all_cores_are_used(machine, monkeypatch, tmp_path):
     assert resources.unused_cores() == 2
 
 
+@pytest.mark.slow
 def test_a_resumed_attempt_keeps_its_threads(home, machine, monkeypatch):
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     machine([0.0] * 4)

@@ -109,6 +109,7 @@ def lines_of_csv(project, *words):
     return [(tuple(line[:place]), line[runs].split(), float(line[place])) for line in lines]
 
 
+@pytest.mark.slow
 @given(
     st.lists(
         st.tuples(st.integers(0, 2), *(st.sampled_from(values) for values in FACTORS.values())),

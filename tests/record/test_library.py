@@ -85,6 +85,7 @@ def identity(library):
     return done.stdout.strip()
 
 
+@pytest.mark.slow
 def test_the_id_is_that_of_the_content_wherever_it_lies(tmp_path):
     one, other = copy_library(tmp_path / "one"), copy_library(tmp_path / "somewhere/else")
     first = identity(one)

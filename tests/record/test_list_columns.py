@@ -1,12 +1,15 @@
 """What `lab runs list` shows at 80 columns: checkpoint.monitor and what was varied, under names that a filter takes."""
 
 import json
+import shutil
 
 import pytest
 from labrig.errors import LabError
+from labrig.project import Project
 from labrig.record.read import used
 from labrig.record.read.rows import read_row
-from record_package import call, make_project, train
+from projects import work_on
+from record_package import PACKAGE, call, make_project, train
 
 NO_CODE = {"dirty": None, "reason": "a test"}
 SETTINGS = """\
@@ -25,10 +28,10 @@ optimizer: {{_target_: torch.optim.{optimizer}, lr: 0.1}}
 """
 
 
-@pytest.fixture
-def project(tmp_path):
-    """A month's work: two data sets, two widths, two numbers of epochs."""
-    project = make_project(tmp_path / "project")
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """A month's work: two data sets, two widths, two numbers of epochs. Shared: copy it."""
+    project = make_project(tmp_path_factory.mktemp("columns") / "project")
     for seed, (name, width, epochs, optimizer) in enumerate(
         [("Cells", 8, 3, "AdamW"), ("Cells", 16, 3, "SGD"), ("Nuclei", 8, 5, "AdamW")]
     ):
@@ -38,6 +41,12 @@ def project(tmp_path):
         metrics = {"val/loss": 0.5, "val/acc": 0.9, "val/iou": 0.1 * width, "test/iou": 0.2}
         train(project, code=NO_CODE, seed=seed, config_yaml=settings, metrics=metrics)
     return project
+
+
+@pytest.fixture
+def project(trained, tmp_path):
+    shutil.copytree(trained.root, tmp_path / "project", symlinks=True)
+    return work_on(Project(tmp_path / "project", PACKAGE))
 
 
 def heading(project, capsys, monkeypatch, *words):

@@ -83,6 +83,7 @@ def test_one_process_works_on_one_project_of_a_package_only(made, own_project):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.traceback("a notebook shows it")
 def test_outside_of_projects_the_environment_says_which_it_is(made, tmp_path):
     environment = small_environment(tmp_path / "environment")

@@ -1,12 +1,15 @@
 """`lab runs cost` with the prices of a user's own file."""
 
 import re
+import shutil
 
 import pytest
 from labrig.errors import LabError
+from labrig.project import Project
 from labrig.record.list.cost import LISTS, read_prices
 from labrig.record.write.begin import begin_attempt
-from record_package import call, create, make_project
+from projects import work_on
+from record_package import PACKAGE, call, create, make_project
 
 PRICES = """\
 unit: EUR
@@ -15,14 +18,20 @@ kg_co2_per_kwh: 0.05
 """
 
 
-@pytest.fixture
-def own(tmp_path):
-    """A project with a run of two GPU-hours on each of three GPUs."""
-    project = make_project(tmp_path / "project")
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """A project with a run of two GPU-hours on each of three GPUs. Shared: copy it."""
+    project = make_project(tmp_path_factory.mktemp("prices") / "project")
     for device in ("NVIDIA H100 80GB HBM3", "NVIDIA A100-SXM4-80GB", "NVIDIA T4"):
         attempt = begin_attempt(create(project), project, device=device)
         attempt.end("finished", seconds=3600, gpu_seconds=7200, energy_j=3.6e6)
     return project
+
+
+@pytest.fixture
+def own(trained, tmp_path):
+    shutil.copytree(trained.root, tmp_path / "project", symlinks=True)
+    return work_on(Project(tmp_path / "project", PACKAGE))
 
 
 @pytest.fixture

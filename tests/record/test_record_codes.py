@@ -2,11 +2,13 @@
 
 import csv
 import json
+import shutil
 
 import pytest
 from labrig.errors import LabError
 from labrig.record.compare.code_files import code_of_rows
 from labrig.record.read import rows as index
+from projects import work_on
 from record_package import PACKAGE, call, make_project
 from report_page import page_of, table_of
 from report_runs import OwnSource, settled
@@ -17,10 +19,10 @@ README = f"src/{PACKAGE}/trials/baseline/README.md"
 AROUND = f"src/{PACKAGE}/data.py"
 
 
-@pytest.fixture
-def project(tmp_path):
-    """Three seeds of an older code of the trial, then two of a newer one, not committed."""
-    project = OwnSource(make_project(tmp_path / "myproj").root, PACKAGE)
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """Three seeds of an older code of the trial, then two of a newer one, not committed. Shared: copy it."""
+    project = OwnSource(make_project(tmp_path_factory.mktemp("codes") / "myproj").root, PACKAGE)
     settings = ("conf/config.yaml", "trials/baseline/config.yaml", "trials/wide/config.yaml")
     write(project.root, {f"src/{PACKAGE}/{name}": "{}\n" for name in settings})
     for seed in range(3):
@@ -29,6 +31,12 @@ def project(tmp_path):
     for seed in range(2):
         settled(project, seed=seed, metrics={"test/loss": 1.0 + seed})
     return project
+
+
+@pytest.fixture
+def project(trained, tmp_path):
+    shutil.copytree(trained.root, tmp_path / "myproj", symlinks=True)
+    return work_on(OwnSource(tmp_path / "myproj", PACKAGE))
 
 
 def printed_table(project, capsys, *words):

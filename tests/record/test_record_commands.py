@@ -251,6 +251,7 @@ def test_a_tag_of_several_runs_is_never_taken_from_them(own, capsys):
         find_run([own.root / "runs"], "figure-1")
 
 
+@pytest.mark.slow
 def test_the_name_of_a_tag_stays_in_its_folder(own):
     run = train(own)
     for name in ("../evil", "a/b", ".hidden", "x" * 101, ""):
@@ -299,6 +300,7 @@ def test_snapshot_for_scripts(own, capsys, tmp_path):
     assert refused.value.exit_code == 4
 
 
+@pytest.mark.slow
 def test_reading_records_imports_nothing_slow(project):
     program = """
 import sys

@@ -98,6 +98,7 @@ def test_edited_files_are_named_on_request(only_site):
     assert "(edited lab_test.py" in lines_of("lab-test", check_files=True)[0]
 
 
+@pytest.mark.slow
 def test_an_edit_between_two_attempts_is_a_difference(only_site, tmp_path_factory, capsys):
     project = make_project(tmp_path_factory.mktemp("project"))
     write_installed(only_site, "x = 1\n")

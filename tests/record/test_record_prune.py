@@ -103,6 +103,7 @@ def test_a_negative_number_to_keep_is_refused(own):
         call(own, "runs prune", "--keep-best", "-1")
 
 
+@pytest.mark.slow
 def test_a_run_below_which_something_is_mounted_stays(own, capsys, monkeypatch):
     """N-g-mount."""
     run = train(own, "failed")

@@ -157,6 +157,7 @@ def test_show_says_which_point_of_a_sweep_a_run_is(project, capsys):
     assert "  settings    optimizer.lr=3e-3 seed=1\n" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_a_resumed_run_has_the_settings_of_its_last_attempt(tmp_path):
     run = train(make_project(tmp_path / "project"), config_yaml=config())
     write_file(run.dir / "attempts/1/config.yaml", config().replace("epochs: 20", "epochs: 40"))

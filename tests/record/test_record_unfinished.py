@@ -16,6 +16,7 @@ def project(tmp_path):
     return make_project(tmp_path / "myproj")
 
 
+@pytest.mark.slow
 def test_a_run_without_a_summary_is_completed(project, capsys):
     """N-b-nosummary."""
     run = train(project)
@@ -30,6 +31,7 @@ def test_a_run_without_a_summary_is_completed(project, capsys):
     assert call(project, "runs verify", run.id) == 0
 
 
+@pytest.mark.slow
 def test_a_run_that_is_running_is_not_completed(project):
     run = create(project)
     begin_attempt(run, project)

@@ -49,6 +49,7 @@ def test_the_seed_of_hashes_is_recorded(project, monkeypatch):
     assert create(project).record["env"]["variables"]["PYTHONHASHSEED"] == "3"
 
 
+@pytest.mark.slow
 def test_the_id_of_a_job_is_recorded_and_no_difference(project, monkeypatch):
     """By each scheduler, so a run that is sent again differs in nothing."""
     runs = []

@@ -80,6 +80,7 @@ def test_from_a_subdirectory_the_whole_tree(repo):
     assert (again["commit"], again["prefix"]) == (found["commit"], "src/")
 
 
+@pytest.mark.slow
 def test_same_size_edit_in_the_second_of_git_add(repo):
     for text in [f"{n:04}\n" for n in range(20)]:
         write(repo, {"a.txt": "....\n"})

@@ -215,6 +215,7 @@ def test_the_first_job_takes_the_link_and_keeps_it(module, tmp_path):
     assert run_guard(module, tmp_path, race=here).startswith("continues\n"), "after a requeue"
 
 
+@pytest.mark.slow
 def test_a_job_on_another_disk_asks_the_first_host_over_ssh(module, hosts, tmp_path):
     (hosts.accounts["a"].home / "r.race").mkdir()  # a path from there, which is none from here
 

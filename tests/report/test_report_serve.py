@@ -84,6 +84,7 @@ def test_only_who_knows_the_token_gets_an_answer(own):
         assert ask(server, of_token + climbing.replace("..", "%2e%2e"))[0] == 404
 
 
+@pytest.mark.slow
 def test_gathering_takes_at_most_a_fifth_of_a_core(own, monkeypatch):
     def gather_slowly(*args):
         time.sleep(0.1)

@@ -155,6 +155,7 @@ def test_an_environment_behind_an_unset_variable_is_named(light):
     assert (light / ".venv/bin/lab").exists()
 
 
+@pytest.mark.slow
 def test_a_directory_that_is_no_environment_is_left_alone(light, tmp_path):
     (tmp_path / "thesis").mkdir()
     (tmp_path / "thesis/chapter1.tex").write_text("years of work")

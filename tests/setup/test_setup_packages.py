@@ -122,6 +122,7 @@ def test_a_wheel_of_the_build_in_a_directory_comes_first(with_torch, indexes, tm
     assert torch_of(with_torch) == "97.0+cpu"
 
 
+@pytest.mark.slow
 def test_a_wrong_build_is_refused(light):
     assert "must be a build such as cpu or cu126" in setup(light, rc=2, TORCH="gpu")
     assert not (light / "env-freeze.txt").exists(), "nothing but labrig itself was installed"

@@ -165,6 +165,7 @@ def test_the_torch_of_a_centre_is_used_and_only_what_it_lacks_is_installed(
     assert "torch==97.0 stays, and pyproject.toml asks for torch>=98" in output
 
 
+@pytest.mark.slow
 def test_without_the_modules_of_the_centre_the_setup_says_which(on_centre, centre):
     output = setup(on_centre, UV, rc=2, PYTHON=str(centre.python))
     assert "has no torch" in output

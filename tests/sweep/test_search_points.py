@@ -230,6 +230,7 @@ def test_an_equal_search_with_other_code_is_named(project, points, capsys):
     assert f"--from {points.sweep.id}" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_the_setting_that_decides_has_the_importance():
     """Of two settings the metric depends on one alone; it is to become small, or large."""
     for direction, sign in (("minimize", 1), ("maximize", -1)):

@@ -98,6 +98,7 @@ def test_a_refused_answer_makes_no_project(render_answers, tmp_path, question, a
     assert not (tmp_path / "p").exists()
 
 
+@pytest.mark.slow
 def test_package_names_that_are_accepted(render_answers, tmp_path):
     assert [accepted("package_name", name) for name in GOOD_PACKAGES] == GOOD_PACKAGES
     for name in GOOD_PACKAGES[:4]:
@@ -145,6 +146,7 @@ def test_names_and_descriptions_are_refused_by_name_or_read_back(
         assert not folder.exists()
 
 
+@pytest.mark.slow
 @hypothesis.settings(max_examples=300, deadline=None)
 @hypothesis.given(st.text(max_size=60))
 def test_any_name_of_a_project_gives_a_package_name_that_is_accepted(name):

@@ -89,6 +89,7 @@ def test_without_git(template, tmp_path):
     assert shows_settings(folder, variables=variables)
 
 
+@pytest.mark.slow
 def test_a_directory_with_files_in_it_is_not_overwritten(template, tmp_path):
     folder = tmp_path / "nets"
     folder.mkdir()
@@ -101,6 +102,7 @@ def test_a_directory_with_files_in_it_is_not_overwritten(template, tmp_path):
     assert (folder / "README.md").read_text() == "mine\n"
 
 
+@pytest.mark.slow
 @pytest.mark.traceback("copier shows it")
 def test_a_place_where_nothing_can_be_written(template):
     done = make_project(template, Path("/proc/sys/nets"))

@@ -137,6 +137,7 @@ def test_a_path_with_a_space_and_other_letters(origin, tmp_path):
     assert pin == f"git+file://localhost{tmp_path}/Größe%201%20日本@{head(folder)}"
 
 
+@pytest.mark.slow
 def test_a_folder_without_git(template, tmp_path):
     shutil.rmtree(template / ".git")
     pin, said = pin_of(template, tmp_path, template)

@@ -93,6 +93,7 @@ def test_a_package_that_imports_a_trial_is_stopped(own_project):
     assert "the package does not import a trial BROKEN" in check(own_project, rc=1)
 
 
+@pytest.mark.slow
 def test_a_trial_that_no_contract_sees_is_stopped(own_project):
     (trial(own_project, "wide", "from ..baseline import model\n") / "__init__.py").unlink()
     assert "trials/wide/__init__.py" in check(own_project, rc=1)

@@ -107,6 +107,7 @@ def test_the_stored_project_is_what_the_template_renders(render, tmp_path, reque
     assert 'template = "0.1.0"\n' in text, "the release, which the library compares"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("site", "license_"), EACH_CHOICE)
 def test_every_choice_gives_few_files_and_the_library_s_own_job_script(
     render, tmp_path, site, license_

@@ -120,6 +120,7 @@ WRONG = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("setting", WRONG)
 def test_the_check_finds_what_a_first_checkpoint_would_find(home, setting):
     words = ["trial=baseline", "trainer=cpu", "trainer.threads=1", setting]

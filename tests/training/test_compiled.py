@@ -109,12 +109,14 @@ def test_a_network_that_falls_back_says_why_in_one_line(home, broken_compiler, c
         learn(home, *BASELINE, *WAVY, *COMPILED, "speed.compile_fallback=refuse")
 
 
+@pytest.mark.slow
 def test_without_a_compiler_a_run_that_must_be_compiled_is_refused(home, monkeypatch):
     monkeypatch.setenv("CXX", "no-such-compiler")
     with pytest.raises(Refused, match="needs the C\\+\\+ compiler no-such-compiler"):
         learn(home, *BASELINE, *WAVY, *COMPILED, "speed.compile_fallback=refuse")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "setting", ["compile_modules=[model.*]", "compile_dynamic=true", "compile_fullgraph=true"]
 )
@@ -152,6 +154,7 @@ def test_the_record_says_that_a_run_fell_back(home):
     assert start["compiled"]["graphs"] == 0
 
 
+@pytest.mark.slow
 def test_a_copy_of_a_compiled_module_runs_its_own_weights():
     """Averages of weights copy the module; a copy of torch.compile's function runs the original."""
     module = Wavy()
@@ -206,6 +209,7 @@ def test_a_captured_step_of_an_optimizer_follows_the_schedule_without_compiling_
 GRAPHS = ("speed.compile=reduce-overhead", "optimizer=adam", "+optimizer.capturable=true")
 
 
+@pytest.mark.slow
 def test_a_captured_step_is_refused_where_there_are_no_graphs(home):
     with pytest.raises(
         Refused, match=r"a CUDA graph, and this training runs on cpu\. Leave it out"

@@ -10,6 +10,7 @@ from projects import PROJECT, call
 from trainings import last, rows
 
 
+@pytest.mark.slow
 def test_debug_wins_over_the_trial_and_is_checked(home):
     config = composed(home, "trial=baseline", "+debug=fast")
     assert (config.trainer.limit_train_batches, config.trainer.limit_test_batches) == (2, 2)

@@ -141,6 +141,7 @@ class Forgetful(Tutorial):
         return super().training_step(batch, batch_idx)
 
 
+@pytest.mark.slow
 def test_what_no_checkpoint_holds_is_named(home, tmp_path):
     settings = ("trainer.max_epochs=1", "task._target_=test_exact.Forgetful")
     attempt(home, tmp_path, *settings, stop="train:7")

@@ -73,6 +73,7 @@ def test_a_training_that_fails_ends_in_two_lines(home, failing):
     assert "traceback.txt was changed" in call(home, "lab", "runs", "verify", "@last", rc=1)
 
 
+@pytest.mark.slow
 def test_a_syntax_error_is_reported_before_a_run_is_made(home, failing):
     trial = failing("__init__(self):", "__init__(self:")
     output = call(home, "lab", "train", f"trial={trial}", *SHORT, rc=2)
@@ -80,6 +81,7 @@ def test_a_syntax_error_is_reported_before_a_run_is_made(home, failing):
     assert not (home / "runs" / trial).exists()
 
 
+@pytest.mark.slow
 def test_an_error_in_init_is_two_lines_of_lab_check(home, failing):
     trial = failing("super().__init__()", "super().__init__(); nowhere")
     output = call(home, "lab", "check", f"trial={trial}", rc=2)
@@ -222,6 +224,7 @@ def test_a_damaged_class_number_has_a_reason(module):
         assert "lab data info" in module("failure").describe(error)
 
 
+@pytest.mark.slow
 def test_a_last_batch_of_one_sample_has_a_reason(module):
     error = error_of(lambda: torch.nn.BatchNorm1d(2)(torch.zeros(1, 2)))
     assert "data.drop_last=true" in module("failure").describe(error)

@@ -8,6 +8,7 @@ from labrig.training.parts.accelerate import is_convertible, require_float8_gpu,
 from torch import nn
 
 
+@pytest.mark.slow
 def test_it_is_refused_without_a_gpu(home):
     with pytest.raises(LabError, match=r"needs an NVIDIA GPU .* this training runs on the CPU"):
         learn(home, *BASELINE, "speed.float8=true")

@@ -40,6 +40,7 @@ def test_the_weights_are_those_of_plain_lightning(tmp_path):
     assert same_weights(task, plain_lightning(theirs, max_epochs=1))
 
 
+@pytest.mark.slow
 def test_the_first_lines_count_what_is_known(home, tmp_path, capsys):
     attempt(home, tmp_path, LAZY, "data._target_=attempts.PlainData", "trainer.max_epochs=1")
     lines = [line for line in capsys.readouterr().out.splitlines() if "Classifier of" in line]
@@ -57,6 +58,7 @@ def test_a_run_that_is_resumed_ends_alike(home, tmp_path):
     assert parts.differences(whole) == []
 
 
+@pytest.mark.slow
 def test_the_check_trains_it_and_counts(tmp_path):
     result = check(make_tree(tmp_path, {}), [*SETTINGS, LAZY])
     assert result.n_parameters == N_PARAMETERS
@@ -82,6 +84,7 @@ def test_what_needs_sizes_before_is_refused_by_check_and_training(tmp_path, sett
         accelerate(build_task(config), config)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("task", ["Shown", "Later"])
 def test_a_network_that_was_shown_a_sample_trains_in_two_processes(tmp_path, task):
     shown = (LAZY, f"task._target_=foreign_tasks.{task}", "trainer.devices=2")

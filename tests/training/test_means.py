@@ -312,6 +312,7 @@ class Counts(L.LightningModule):
         return torch.optim.SGD(self.parameters(), lr=0.1)
 
 
+@pytest.mark.slow
 def test_a_validation_on_the_training_loader_has_all_its_samples(home, tmp_path):
     settings = ("trainer.max_epochs=2", "trainer.val_check_interval=0.5", "checkpoint.monitor=null")
     own = ("task._target_=test_means.Counts", "data._target_=test_means.ModuleLoader")
@@ -486,6 +487,7 @@ def test_a_formula_that_cannot_be_read_is_refused(formula):
         Derived({"ppl": formula})
 
 
+@pytest.mark.slow
 def test_a_record_has_what_is_derived(home, tmp_path, capsys):
     formulas = "log.derived={ppl: 'exp(loss)', rmse: 'sqrt(mse)'}"
     run = attempt(home, tmp_path, "trainer.max_epochs=1", formulas)

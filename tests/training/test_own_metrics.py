@@ -47,6 +47,7 @@ class BothByEpoch(Both):
     by_step = False
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("task", "n_rows"), [("Both", 2), ("BothByEpoch", 1)])
 def test_what_self_log_gives_stands_once(home, tmp_path, capsys, task, n_rows):
     run = attempt(home, tmp_path, *EPOCH, f"task._target_=test_own_metrics.{task}")

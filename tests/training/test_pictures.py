@@ -82,6 +82,7 @@ def saved(tmp_path, batch, prediction):
     )
 
 
+@pytest.mark.slow
 def test_waveforms_are_drawn_with_spectrograms(tmp_path):
     wave = torch.sin(torch.arange(16000) * 0.3).repeat(4, 1, 1)
     assert kind_of(wave) == "wave"

@@ -158,6 +158,7 @@ def rows_of(record):
         return [json.loads(line) for line in file]
 
 
+@pytest.mark.slow
 def test_other_data_without_labels_and_without_splits(home, rich):
     with h5py.File(home / "data/digits.h5") as data:
         images = data["data/x"][:21]
@@ -168,6 +169,7 @@ def test_other_data_without_labels_and_without_splits(home, rich):
     assert new["brightness"].tolist() == images.reshape(21, -1).sum(1, dtype=int).tolist()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "expected"),
     [

@@ -71,6 +71,7 @@ def test_each_says_where_its_file_is_and_how_to_open_it(profiled):
         assert f"profile: {file}\n  open it: " in said
 
 
+@pytest.mark.slow
 def test_lines_of_the_step_the_forward_the_data_path_and_what_is_marked(profiled):
     text = (profiled[1]["line"] / "line-rank0.txt").read_text()
     for line in (

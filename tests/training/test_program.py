@@ -140,6 +140,7 @@ def test_mistakes_are_reported(own):
     assert last(own)["status"] == "failed"
 
 
+@pytest.mark.slow
 def test_a_value_that_is_not_finite_ends_it(own):
     program = "def main(config, log):\n    log(1, {'loss': float('nan')})\n"
     add_trial(own, "endless", config_yaml="", program_py=program)

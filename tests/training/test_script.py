@@ -274,6 +274,7 @@ def test_how_it_ends_is_recorded(own, kind, rc, status, words):
         assert 'raise ValueError("wrong by purpose")' in trace
 
 
+@pytest.mark.slow
 def test_a_wrong_option_is_failed_with_its_message(own):
     call(own, "lab", "train", "trial=options", "args.gone=1", rc=1)
     record = last(own)

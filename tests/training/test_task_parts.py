@@ -135,6 +135,7 @@ def test_a_default_of_the_task_stays_and_none_is_filled(tmp_path, capsys):
     ]
 
 
+@pytest.mark.slow
 def test_the_section_can_be_chosen_in_place_of_a_default(tmp_path):
     given = ("task._target_=myproj.task.Classifier", "task.optimizer=${optimizer}")
     _, trainer, recorded = train(config_of(tmp_path, *given))
@@ -142,11 +143,13 @@ def test_the_section_can_be_chosen_in_place_of_a_default(tmp_path):
     assert recorded["optimizer"]["decided_by"] == "task.optimizer"
 
 
+@pytest.mark.slow
 def test_a_scaled_learning_rate_that_nobody_uses_is_told(tmp_path, capsys):
     train(config_of(tmp_path, ADAM, "batch.scale_lr=true"))
     assert any(line.startswith("lab: batch.scale_lr has no effect") for line in told(capsys))
 
 
+@pytest.mark.slow
 def test_the_check_says_what_is_filled(tmp_path):
     settings = [*SETTINGS, ADAM, "task.schedule=null"]
     result = check(make_tree(tmp_path, {}), settings)

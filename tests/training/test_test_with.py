@@ -57,6 +57,7 @@ def test_what_is_tested_is_what_was_asked_for(home, tmp_path, settings, weights,
     assert run.metrics["val/acc"] == pytest.approx(0.6)
 
 
+@pytest.mark.slow
 def test_a_best_that_is_not_there_is_refused(home, tmp_path):
     with pytest.raises(LabError, match=r"no best.ckpt.*val/nosuch"):
         attempt(

@@ -34,6 +34,7 @@ def test_the_line_of_an_epoch_has_its_mean(home, tmp_path, capsys):
         assert re.search(r"val/acc .* val/loss ", line)
 
 
+@pytest.mark.slow
 def test_batches_that_are_limited_are_no_subset_and_a_fraction_is(home, tmp_path, capsys):
     short = ("trainer.max_epochs=2", "trainer.limit_val_batches=1", "trainer.test_after_fit=false")
     attempt(home, tmp_path / "limited", *short, "trainer.limit_train_batches=2")
@@ -46,6 +47,7 @@ def test_batches_that_are_limited_are_no_subset_and_a_fraction_is(home, tmp_path
     assert run.start["data"]["rows"].keys() == {"train"}
 
 
+@pytest.mark.slow
 def test_early_stopping_says_when_and_why(home, tmp_path, capsys):
     stopping = f"+callbacks.early={{_target_: {STOPPING}}}"
     attempt(home, tmp_path, "trainer.max_epochs=9", stopping)
@@ -54,6 +56,7 @@ def test_early_stopping_says_when_and_why(home, tmp_path, capsys):
     assert "val/loss did not improve in the last 1 records. Best score: " in line
 
 
+@pytest.mark.slow
 def test_a_tutorials_metric_is_in_the_line_and_its_unused_settings_are_reported(
     home, tmp_path, capsys
 ):
@@ -77,6 +80,7 @@ def test_a_tutorials_metric_is_in_the_line_and_its_unused_settings_are_reported(
     assert told.count("lab: ") == 5, "the bounds of the template are not told"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("monitor", "is_told"), [("val/los", True), ("val/loss", False)])
 def test_the_check_tells_them_too(home, capsys, monitor, is_told):
     overrides = [*NO_ARGUMENTS, "model._target_=attempts.Net", "trainer=cpu"]

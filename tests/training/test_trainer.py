@@ -81,6 +81,7 @@ def learn(home, tmp_path, monkeypatch, batch_s=0.0, change=None):
     return [json.loads(line) for line in (tmp_path / "speed.jsonl").read_text().splitlines()]
 
 
+@pytest.mark.slow
 def test_an_mpi4py_without_an_mpi_is_left_alone(home, tmp_path, monkeypatch):
     def no_library():
         raise RuntimeError("cannot load MPI library")
@@ -93,6 +94,7 @@ def test_an_mpi4py_without_an_mpi_is_left_alone(home, tmp_path, monkeypatch):
     assert trainer.world_size == 1
 
 
+@pytest.mark.slow
 def test_health_warns_once_of_slow_data(home, tmp_path, monkeypatch, capsys):
     rows = learn(home, tmp_path, monkeypatch, batch_s=0.03)
     assert [row["step"] for row in rows] == [15, 30, 45]
@@ -104,6 +106,7 @@ def test_health_warns_once_of_slow_data(home, tmp_path, monkeypatch, capsys):
     assert "lab bench" in printed
 
 
+@pytest.mark.slow
 def test_health_is_silent_when_data_is_fast(home, tmp_path, monkeypatch, capsys):
     rows = learn(home, tmp_path, monkeypatch, batch_s=0.001)
     assert rows[1]["speed/data_wait"] == pytest.approx(1 / 11, abs=1e-4)
@@ -141,6 +144,7 @@ class Own(L.Callback):
     pass
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_devices", [1, 2])
 def test_the_callbacks_stand_in_the_order_that_is_written_down(home, tmp_path, n_devices):
     own = "+callbacks.own={_target_: test_trainer.Own}"
@@ -200,6 +204,7 @@ def progress_callbacks(progress, own):
     return build_progress(log, own, LogMeans(watch=watch), watch)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("own", [[], [TQDMProgressBar()]])
 def test_lines_and_bar_do_not_mix(home, tmp_path, capsys, own):
     config = composed(home, *BASELINE, "trainer.precision=32-true", "trainer.devices=1")

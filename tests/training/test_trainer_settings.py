@@ -42,6 +42,7 @@ def trainer_of(*words, data=None):
     return plain_trainer(config, data or Digits("x.h5"), L.LightningModule(), callbacks=[])
 
 
+@pytest.mark.slow
 def test_a_validation_within_an_epoch_chooses_the_best_checkpoint(home, tmp_path, capsys):
     rising = ("optimizer=sgd", "schedule=constant", "optimizer.lr=3")
     done = attempt(
@@ -64,6 +65,7 @@ def test_a_validation_within_an_epoch_chooses_the_best_checkpoint(home, tmp_path
     assert "train/" not in shown[0]
 
 
+@pytest.mark.slow
 def test_validations_by_steps_count_optimizer_steps_and_end_with_the_last(home, tmp_path, capsys):
     """Also where a group of accumulated batches is short: 7 batches an epoch are 4 steps of 2."""
     words = ("trainer.max_epochs=-1", "trainer.max_steps=10", "trainer.limit_train_batches=7")
@@ -75,6 +77,7 @@ def test_validations_by_steps_count_optimizer_steps_and_end_with_the_last(home, 
     assert "val/… is of step 8, the weights are of step 10: trainer.val" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_a_sanity_check_leaves_no_row_and_no_checkpoint(home, tmp_path):
     words = (*EPOCH, "trainer.limit_train_batches=4")
     plain = attempt(home, tmp_path / "plain", *words)
@@ -110,6 +113,7 @@ def test_max_time_ends_a_run_and_is_told(home, tmp_path, capsys):
     assert ended.checkpoint["callbacks"]["Timer"]["time_elapsed"]["train"] >= 1
 
 
+@pytest.mark.slow
 def test_loaders_of_another_epoch_are_told(home, tmp_path):
     words = (
         "trainer.max_epochs=2",
@@ -206,6 +210,7 @@ def test_no_argument_is_given_twice():
     assert type(trainer.strategy).__name__ == "SingleDeviceStrategy"
 
 
+@pytest.mark.slow
 def test_a_plugin_sets_the_precision_and_the_record_knows_it():
     double = "trainer.plugins=[{_target_: lightning.pytorch.plugins.DoublePrecision}]"
     assert resolved(double).chosen.precision == "64-true"
@@ -216,6 +221,7 @@ def test_a_plugin_sets_the_precision_and_the_record_knows_it():
     assert resolved(f"trainer.plugins={mixed}").chosen.precision == "bf16-mixed"
 
 
+@pytest.mark.slow
 def test_a_number_of_devices_may_be_all_or_a_text():
     assert resolved("trainer.devices=-1").chosen.devices == 1, "there is one CPU"
     assert resolved("trainer.devices='2'").chosen.devices == 2
@@ -296,6 +302,7 @@ def test_an_option_with_a_strategy_trains_on_two_ranks(home):
     assert [row["step"] for row in rows(record) if "val/loss" in row] == [6, 12]
 
 
+@pytest.mark.slow
 def test_a_seed_is_that_of_every_generator():
     drawn = []
     for seed in (5, 5, 6):

@@ -99,6 +99,7 @@ def test_a_resume_that_cannot_be_built_changes_nothing(home, spoiled):
     assert os.listdir(spoiled / "attempts") == ["1"]
 
 
+@pytest.mark.slow
 def test_a_finished_run_has_nothing_to_resume(home, spoiled):
     """It was tested again, with the code of today."""
     before = shown(home, spoiled)

@@ -59,6 +59,7 @@ def written(project, name):
     return yaml.safe_load((project.source / name).read_text())
 
 
+@pytest.mark.slow
 def test_nothing_is_imported(project, there, capsys):
     said = adopt(project, there, capsys)
     assert written(project, "conf/task/net.yaml") == {
@@ -81,6 +82,7 @@ def test_a_dry_run_writes_nothing(project, there, capsys):
     assert sorted(project.root.rglob("*")) == before
 
 
+@pytest.mark.slow
 def test_links_are_not_followed(project, there, tmp_path, capsys):
     write(tmp_path, {"secret.yaml": "password: 12345\n", "secret.py": "PASSWORD = 12345\n"})
     (there / "configs/data/leak.yaml").symlink_to(tmp_path / "secret.yaml")
@@ -141,11 +143,13 @@ def test_what_cannot_be_read_is_named_and_nothing_is_written(
     assert sorted(project.root.rglob("*")) == before
 
 
+@pytest.mark.slow
 def test_a_pipe_is_not_read(project, there, capsys):
     os.mkfifo(there / "configs/data/pipe.yaml")
     assert "to decide by hand" in adopt(project, there, capsys)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "section", ["trainer: 3", "callbacks: [1]", "logger: csv", "callbacks: {a: {_target_: 3}}"]
 )
@@ -155,6 +159,7 @@ def test_a_section_of_another_kind_is_no_traceback(project, there, capsys, secti
     assert written(project, "trials/there/config.yaml")["trainer"]["max_epochs"] == 1000
 
 
+@pytest.mark.slow
 def test_references(project, there, capsys, monkeypatch):
     """To what moves along they stay; others become values; where there is none, it is asked."""
     monkeypatch.setenv("TOKEN", "hush")
@@ -183,6 +188,7 @@ def test_references(project, there, capsys, monkeypatch):
     assert "trainer.devices is 4 on 1 node(s) there" in said
 
 
+@pytest.mark.slow
 def test_an_experiment_that_does_not_compose_is_left_out(project, there, capsys):
     write(
         there,
@@ -214,6 +220,7 @@ def test_names_that_are_taken(project, there, capsys):
             adopt(project, there, capsys, "--as", name)
 
 
+@pytest.mark.slow
 def test_imports_are_followed_and_made_relative(project, there, capsys):
     (there / "src/nets/net.py").write_text(
         "from src.nets.parts import (\n    Part)\nfrom src import rows\nimport src.other\n"

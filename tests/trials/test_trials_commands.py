@@ -123,6 +123,7 @@ def test_diff_shows_settings_side_by_side_and_code_as_git_does(wide):
     assert "names no parent" in trials(wide, "diff", "baseline", rc=2)
 
 
+@pytest.mark.slow
 def test_drop_and_restore_commit_the_trial_alone(wide):
     before = git(wide, "rev-parse", "HEAD^{tree}")
     (wide / "README.md").write_text("staged")
@@ -156,6 +157,7 @@ def test_drop_and_restore_commit_the_trial_alone(wide):
     assert "0.25" in trials(wide, "tree"), "its runs are there again"
 
 
+@pytest.mark.slow
 def test_nothing_is_lost_when_a_drop_fails(wide):
     folder = trial_folder(wide, "wide")
     state = git(wide, "status", "--porcelain")
@@ -191,6 +193,7 @@ def commit_with_hooks(folder, *files):
     return done.stdout + done.stderr
 
 
+@pytest.mark.slow
 def test_the_hook_tells_of_a_trial_deleted_by_hand(wide):
     call(wide, "pre-commit", "install")
     git(wide, "rm", "-q", "-r", "src/myproj/trials/wide")
@@ -208,6 +211,7 @@ def test_the_hook_tells_of_a_trial_deleted_by_hand(wide):
     assert trial_folder(wide, "wide").exists()
 
 
+@pytest.mark.slow
 def test_the_hook_tells_of_a_trial_renamed_by_hand(wide):
     call(wide, "pre-commit", "install")
     git(wide, "mv", "src/myproj/trials/wide", "src/myproj/trials/wider")

@@ -70,6 +70,7 @@ def test_each_trial_has_its_own_metric(made):
     assert "no run has the metric 'val/los'; did you mean: val/loss" in unknown
 
 
+@pytest.mark.slow
 def test_runs_of_other_code_are_not_averaged(made):
     """An edited README is no other code."""
     for seed, loss in ((0, 0.8), (1, 0.4)):
@@ -170,6 +171,7 @@ def test_result_finds_its_place_in_a_readme_without_marks(own_project):
     assert "one of the two marks" in result(own_project, "baseline", rc=2)
 
 
+@pytest.mark.slow
 def test_result_counts_what_it_leaves_out_by_reason(own_project):
     add_run(own_project, "baseline", 0, 0.5, **{"test/score": 3.0})
     for seed in (1, 2):

@@ -35,6 +35,7 @@ def tag_problems(folder, version="0.3.0"):
     return "\n".join(tags.check_version(repository, version) + tags.check_tags(repository))
 
 
+@pytest.mark.slow
 def test_a_first_release_passes(template, capsys):
     git(template, "tag", "-d", "0.1.0", "0.2.0")
     assert check_release.main(["0.3.0", "--repository", str(template)]) == 0

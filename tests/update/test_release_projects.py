@@ -63,6 +63,7 @@ def problems(tmp_path_factory):
     return spoil(tmp_path_factory.mktemp("spoilt"), SPOILT, DROPPED)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "problem",
     [

@@ -85,6 +85,7 @@ def test_six_releases_at_once(old, fresh, name):
     assert solve(old) == edit.conflicts
 
 
+@pytest.mark.slow
 def test_the_rules_find_what_an_update_may_do_wrong(old, fresh):
     """The checks of the other tests, on updates that went wrong."""
     edit = EDITS["nothing"]
