@@ -2,7 +2,7 @@
 # test-slow: what takes longer    test-cluster: jobs on real schedulers (root)
 # test-gpu: what only a GPU can show, see docs/gpu.md; REHEARSE=1: the same checks on the CPU, as far as they go
 # mutations: features taken out, each of which its test must notice; each week
-# test-updates: copier update, in many projects    test-release: what takes five seconds and more, as root on schedulers too; both each week
+# test-updates: copier update, in many projects    test-release: what takes four seconds and more, as root on schedulers too; both each week
 # judge: the tools of others, on a project and on this repository
 # regenerate: all files that programs write from others
 # site: these pages as a site in site/, with search and the functions of lab

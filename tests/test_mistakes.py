@@ -173,6 +173,7 @@ def test_a_mistake_in_a_file_of_the_configuration(own_project, file, text):
     assert heavy == "[]"
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_an_argument_of_a_class_of_others_is_met_when_it_is_built(home):
     said = call(home, "lab", "check", "trial=baseline", "+optimizer.lrr=3", rc=2)

@@ -53,6 +53,7 @@ def without(tmp_path):
     return delete
 
 
+@pytest.mark.release
 @pytest.mark.slow
 @pytest.mark.parametrize("room", OPTIONAL)
 def test_the_core_works_without_a_room(room, without, home):

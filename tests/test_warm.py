@@ -47,6 +47,7 @@ def probe(tmp_path):
     return start
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_a_fork_sees_what_a_cold_start_sees(probe, tmp_path):
     variables = {"MINE": "ä", "OMP_NUM_THREADS": "1"}

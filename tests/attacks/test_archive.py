@@ -153,6 +153,7 @@ def test_own_weights_behind_a_link_are_published(tmp_path):
 # Secrets
 
 
+@pytest.mark.release
 @pytest.mark.parametrize("n_bytes", [10, pytest.param(21_000_000, marks=pytest.mark.slow)])
 def test_a_large_file_is_searched_for_secrets(own, run, n_bytes):
     """g7: a log of 21 MB."""

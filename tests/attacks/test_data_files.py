@@ -201,6 +201,7 @@ def use_in_any_way(path):
             use(path)
 
 
+@pytest.mark.release
 @pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(st.sampled_from(PLACES), st.sampled_from([*NAMES, "source", "other"]), VALUES)

@@ -414,6 +414,7 @@ def test_what_deletes_nothing_prints_the_same_paths(own, tmp_path, capsys):
     assert "refs/runs/" in deleted
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_a_run_in_a_recorded_root_is_pruned_as_before(own, tmp_path, capsys):
     work_on(own)
@@ -428,6 +429,7 @@ def test_a_run_in_a_recorded_root_is_pruned_as_before(own, tmp_path, capsys):
 SEED = "seed=4711"  # of no other run in the shared project
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_a_run_stays_from_the_first_moment_of_its_resumption(home, tmp_path, capsys):
     """g-prune-resume, as it was typed: prune at every moment of the start of lab resume."""

@@ -189,6 +189,7 @@ def all_rows(project):
 SEARCH = ("trial=baseline", "optimizer.lr=0.1,0.2", "sweep.metric=val/utility")
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_a_sweep_asks_before_it_begins(prepared):
     """c-direction: lab sweep."""

@@ -34,6 +34,7 @@ def replaced_by_pipes(run):
         kept.rename(path)
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_no_command_hangs_on_a_pipe(project):
     """N-f-fifo."""

@@ -164,6 +164,7 @@ def test_names_of_other_files(name):
     assert not has_secret_name(name)
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_a_large_or_packed_file_is_searched_whole(tmp_path):
     token = KINDS["GitHub"]

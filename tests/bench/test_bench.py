@@ -237,6 +237,7 @@ def test_the_efficiency_is_the_rate_of_each_process():
     assert "Below" not in format_efficiency({1: 1, 2: 0.75})
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_the_learning_rate_curve_changes_nothing(slow):
     before = files(slow)

@@ -57,6 +57,7 @@ def advice_of(output):
     return advice_of_finding
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_the_doctor_examines_this_machine(lab):
     done = subprocess.run(
@@ -97,6 +98,7 @@ def test_the_doctor_examines_this_machine(lab):
         assert fact in output
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_the_doctor_finds_what_is_broken(lab):
     gpus = [
@@ -138,6 +140,7 @@ def test_the_doctor_finds_what_is_broken(lab):
     assert max(map(len, output.splitlines())) <= 80
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_a_profile_is_drafted_from_what_slurm_says(lab):
     lab.fake("sbatch")

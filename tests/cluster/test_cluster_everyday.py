@@ -117,6 +117,7 @@ def test_the_queue_tells_state_reason_and_cost_in_80_columns(lab):
     assert max(map(len, lines)) <= 80
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_the_id_of_a_job_is_as_good_as_a_run(lab):
     lab.fake("squeue", SQUEUE)
@@ -232,6 +233,7 @@ def test_cancel_ends_the_job_of_a_run_and_refuses_one_that_is_over(lab):
     assert (directory / "cancelled").exists()
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_only_offline_runs_that_ended_are_uploaded_and_each_once(lab):
     lab.fake("squeue", SQUEUE)

@@ -128,6 +128,7 @@ def test_a_failing_build_leaves_no_image(lab, tmp_path):
     assert [path.suffix for path in (tmp_path / "scratch/images").iterdir()] == [".def"]
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_mistakes_around_images_are_answered(lab):
     assert "python: venv" in lab("image", "build", rc=2)

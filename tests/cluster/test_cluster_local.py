@@ -73,6 +73,7 @@ def status(sent):
     return json.loads(file.read_text())["status"] if file.exists() else None
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_packages_of_the_user_do_not_come_into_a_job(lab):
     ask = "import site; print('packages of the user:', site.ENABLE_USER_SITE)"

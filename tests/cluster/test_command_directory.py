@@ -131,6 +131,7 @@ def test_a_script_runs_as_in_a_shell_and_what_it_writes_is_kept_and_listed(
     assert (own.root / "data/chars/train.bin").exists(), "only the link to it was removed"
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_a_file_of_the_code_that_the_command_changes_stays_changed(own, tmp_path):
     job = Job(own, tmp_path / "node", ["bash", "-c", "echo more >>config/small.py; rm model.py"])
@@ -193,6 +194,7 @@ def test_all_ranks_run_in_one_directory(own, tmp_path):
     assert "work/model.py" not in job.outputs()["files"]
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_a_command_over_files_runs_there_too(own, tmp_path):
     command = ["bash", "-c", 'cp "$0" copy-of-$(basename "$0"); cat model.py', "{}"]
@@ -204,6 +206,7 @@ def test_a_command_over_files_runs_there_too(own, tmp_path):
     assert files_in(job.work) == ["copy-of-x.wav"]
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_a_project_inside_a_larger_repository_sees_the_files_above_it(tmp_path):
     top = tmp_path / "larger"
@@ -220,6 +223,7 @@ def test_a_project_inside_a_larger_repository_sees_the_files_above_it(tmp_path):
     assert files_in(job.work) == ["sub/here.txt"]
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_only_small_outputs_are_read_for_their_hash(own, tmp_path):
     job = Job(own, tmp_path / "node", ["bash", "-c", f"truncate -s {HASHED_BYTES} a; echo b >b"])

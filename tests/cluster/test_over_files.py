@@ -107,6 +107,7 @@ def start_rank(own, run, command):
     )
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_a_task_that_is_stopped_continues_where_it_was(own, files, tmp_path):
     paths = sorted(files / name for name in NAMES[:3])
@@ -126,6 +127,7 @@ def test_a_task_that_is_stopped_continues_where_it_was(own, files, tmp_path):
     assert {Path(file.path).name for file in waiting} == {*NAMES} - {paths[0].name}
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_a_changed_file_is_another_one_and_a_queued_one_is_not_sent_twice(own, files, capsys):
     paths = sorted(files / name for name in NAMES[:3])
@@ -178,6 +180,7 @@ def test_a_pattern_without_files_is_reported(tmp_path):
         find_files([str(tmp_path / "*.wav")])
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_a_program_that_is_not_there_is_reported(own, files):
     command = ["no-such-program", "{}"]

@@ -126,6 +126,7 @@ def test_runs_wait_and_are_sent_as_places_become_free(slurm, submitted, lab_queu
     assert len(slurm.calls()) == 3
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_the_throttle_holds_for_all_parts_together(slurm, submitted, lab_queue):
     runs = submitted(6, 3, throttle=2)

@@ -23,6 +23,7 @@ def told_by_check(project, capsys, *overrides):
     return capsys.readouterr().out
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_a_data_yaml_without_a_seed_follows_the_seed_of_the_run(project, capsys):
     """new-user-2: 0.7612 twice, every digit equal, for two seeds."""
@@ -37,6 +38,7 @@ def test_a_data_yaml_without_a_seed_follows_the_seed_of_the_run(project, capsys)
     assert compose(project, words).config.data.seed == 7
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_a_seed_that_was_set_on_purpose_stays_and_is_named(project, capsys):
     data = project.source / "conf/data/digits.yaml"

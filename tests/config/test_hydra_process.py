@@ -41,6 +41,7 @@ def registered(own_project):
     return own_project
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_structured_configs_and_resolvers(registered):
     def lab(*settings, rc=0):
@@ -88,6 +89,7 @@ assert not {"torch", "lightning"} & set(sys.modules)
 """
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_two_projects_in_one_process(registered, tmp_path):
     other = copy_project(tmp_path / "other")
@@ -141,6 +143,7 @@ _lab
 """
 
 
+@pytest.mark.release
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("shell", "options", "program"),

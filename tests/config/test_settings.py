@@ -199,6 +199,7 @@ def test_the_global_batch_is_made_of_smaller_ones(home):
     assert scale_to_processes(halves).trainer.accumulate_grad_batches == 2
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_activations_are_made_twice_and_nothing_else_changes(home):
     kept = learn(home, *BASELINE, THREE_BATCHES)

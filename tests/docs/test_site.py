@@ -72,6 +72,7 @@ def test_every_page_asks_nobody_else_and_fits_a_phone(site, address, browser):
     assert wide == []
 
 
+@pytest.mark.release
 def test_every_picture_is_shown(site, address, browser):
     """Each page that shows something has one, and the browser can draw it."""
     page = browser.new_page()

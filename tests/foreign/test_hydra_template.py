@@ -49,6 +49,7 @@ def plainly(folder, *overrides):
     return seen
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_it_trains_as_by_its_own_script(home, tmp_path):
     seen, lab = by_lab(home, tmp_path / "lab", base=EXAMPLE)
@@ -61,6 +62,7 @@ def test_it_trains_as_by_its_own_script(home, tmp_path):
     assert optimizer["param_groups"][0]["lr"] == 0.004, "the optimizer is the module's own"
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_a_stop_in_mid_epoch_changes_no_number(home, tmp_path):
     whole = attempt(home, tmp_path / "whole", "data.shuffle=true", base=EXAMPLE)
@@ -94,6 +96,7 @@ def test_what_is_written(adopted):
     assert "groups that stay behind: debug, hparams_search" in by_hand
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_it_is_not_adopted_twice(adopted):
     folder, _ = adopted

@@ -128,6 +128,7 @@ def test_what_is_left_to_decide_is_named(letters):
     assert "not copied from next to train.py: configurator.py, data. The script works in" in by_hand
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_a_loop_that_saves_its_state_continues(folder, letters):
     settings = ("trial=letters", "args.max_iters=300", "args.eval_interval=1000")
@@ -143,6 +144,7 @@ def test_a_loop_that_saves_its_state_continues(folder, letters):
     assert values_of(last(folder)) == whole
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_the_trainer_of_hugging_face(folder, tmp_path):
     """As alone; stopped in the middle of an epoch and resumed it has the same rows and weights."""
@@ -172,6 +174,7 @@ def test_the_trainer_of_hugging_face(folder, tmp_path):
     assert all(torch.equal(one, plain_weights[name]) for name, one in again.items())
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_a_loop_with_accelerate_on_two_processes(folder, tmp_path):
     launcher = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2")
@@ -184,6 +187,7 @@ def test_a_loop_with_accelerate_on_two_processes(folder, tmp_path):
     assert record["settings"]["trainer"]["devices"] == 2
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_a_loop_with_accelerate_continues_in_mid_epoch(folder):
     _, whole = trained(folder, "trial=accelerated", "args.epochs=2")
@@ -194,6 +198,7 @@ def test_a_loop_with_accelerate_continues_in_mid_epoch(folder):
     assert len(values_of(whole)) == 24
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_timm_has_the_settings_that_it_parses_itself(folder, tmp_path):
     """A YAML file by set_defaults, lists, switches; by the words as they are, and by `args`."""
@@ -218,6 +223,7 @@ def test_timm_has_the_settings_that_it_parses_itself(folder, tmp_path):
     assert {"--no-amp", "--model-kwargs", "p=0.3"} <= set(report(record)["argv"])
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_lightning_cli_reads_its_own_settings(folder, tmp_path):
     config = tmp_path / "cli.yaml"
@@ -246,6 +252,7 @@ def test_lightning_cli_reads_its_own_settings(folder, tmp_path):
     assert report(record)["parsed"]["fit"]["model"]["act"]["init_args"]["negative_slope"] == 0.3
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_hydra_zen_finds_itself_in_main(folder, tmp_path):
     plain = alone(tmp_path / "alone", PROGRAMS / "zen_main.py", "lr=0.5", "words=[b,c d]")
@@ -256,6 +263,7 @@ def test_hydra_zen_finds_itself_in_main(folder, tmp_path):
     assert Path(record["run_dir"], "x.pt").exists() or list(Path(record["run_dir"]).rglob("x.pt"))
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_a_gan_without_a_seed_gets_the_runs(folder, tmp_path):
     seeded = tmp_path / "seeded.py"

@@ -48,6 +48,7 @@ def test_it_trains_as_by_plain_lightning(home, tmp_path, name):
     assert all(torch.equal(saved[key], value) for key, value in plain.weights.items())
 
 
+@pytest.mark.release
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SHAPES)
 def test_a_stop_in_mid_epoch_changes_no_number(home, tmp_path, name):
@@ -61,6 +62,7 @@ def test_a_stop_in_mid_epoch_changes_no_number(home, tmp_path, name):
         assert parts.start["exact"] is True
 
 
+@pytest.mark.release
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SHAPES)
 def test_the_lean_loop_changes_no_number(home, tmp_path, name):
@@ -71,6 +73,7 @@ def test_the_lean_loop_changes_no_number(home, tmp_path, name):
     assert lightnings.differences(lean) == []
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_an_evaluation_has_the_numbers_of_the_run(tmp_path):
     """Of speech, whose batches are time-first, and of detection, whose batches are lists."""

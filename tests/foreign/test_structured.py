@@ -73,6 +73,7 @@ def test_it_trains_as_by_plain_lightning(structured, tmp_path, monkeypatch):
     assert differences(plainly(tmp_path, monkeypatch), seen) == []
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_a_stop_in_mid_epoch_changes_no_number(structured, tmp_path):
     settings = ("data.shuffle=true", "task.net.activation=relu")

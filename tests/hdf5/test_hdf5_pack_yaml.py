@@ -210,6 +210,7 @@ print(json.dumps(OmegaConf.to_container(data, resolve=False)))
 """
 
 
+@pytest.mark.release
 @pytest.mark.slow
 @pytest.mark.traceback("a Python program, not lab")
 def test_arguments_of_the_data_module_on_the_command_line(project, tmp_path):

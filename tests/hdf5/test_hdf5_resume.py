@@ -114,6 +114,7 @@ def test_resumed_is_uninterrupted_when_an_epoch_is_only_a_part_of_the_data(tmp_p
     assert after["weights"] == whole["weights"]
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_two_ranks_share_an_epoch(whole_on_two, whole):
     ranks = whole_on_two[0]

@@ -47,6 +47,7 @@ def left(node):
     return sorted(os.listdir(node / f"lab-data-{os.getuid()}"))
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_a_copy_is_shared_and_removed_by_its_last_user(path, node):
     first, second = Owner(), Owner()
@@ -100,6 +101,7 @@ def test_what_a_dead_job_left_is_cleared_at_the_next_start(path, node):
     assert left(node) == [copy.name]
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_a_kept_copy_outlives_its_user_until_it_is_removed(path, node):
     copy = stages.stage(path, str(node), Owner(), keep=True)

@@ -80,6 +80,7 @@ def test_a_file_that_runs_read_is_kept_and_read_by_them(own):
     assert show(own)["attempts"][0]["start"]["data"]["path"] == f"{own}/data/arr.h5"
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_what_no_run_read_and_what_is_the_same_is_replaced(own):
     lab(own, *PACK)  # the same data

@@ -259,6 +259,7 @@ STORED = [
 ]
 
 
+@pytest.mark.release
 @pytest.mark.slow
 @ONCE
 @given(
@@ -288,6 +289,7 @@ def test_any_hdf5_file(tmp_path_factory, pack, dtype, how, user_block, libver, l
     assert is_packed(pack, folder / "a.h5", expected)
 
 
+@pytest.mark.release
 @pytest.mark.slow
 @ONCE
 @given(

@@ -291,6 +291,7 @@ def test_a_folder_is_read_without_what_tools_left_there_and_each_series_has_a_na
 # The property: whatever the series, gaps, strides and folds, no time step of a series is in two splits
 
 
+@pytest.mark.release
 @pytest.mark.slow
 @settings(
     max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]

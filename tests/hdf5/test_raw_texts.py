@@ -259,6 +259,7 @@ def test_other_data_take_the_vocabulary_of_the_first(tmp_path, pack):
     assert tokenizer(verify_file(added)) == tokenizer(first)
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_a_configuration_reads_how_many_tokens_and_classes_there_are(own_project):
     project = work_on(Project(own_project, "myproj"))

@@ -64,6 +64,7 @@ def committing(own_project):
     return commit
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_first_code_of_a_student_is_repaired_and_passes_the_second_time(own_project, committing):
     path = own_project / "src/myproj/net.py"
@@ -139,6 +140,7 @@ def test_a_large_file_that_git_lfs_keeps_passes(own_project):
     assert "table.csv" not in call(own_project, "lab", "hooks", "table.csv")
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_a_trial_without_init_gets_one(own_project, committing):
     write(own_project, {"src/myproj/trials/wide/model.py": "A = 1\n"})

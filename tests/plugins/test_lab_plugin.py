@@ -43,6 +43,7 @@ def lab(ourlab, tmp_path):
     return run
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_its_site_is_one_like_the_others(lab):
     assert "ourcluster" in lab("site", "show", "ourcluster")

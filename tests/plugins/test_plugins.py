@@ -146,6 +146,7 @@ def test_a_callback_that_is_wrong_ends_the_training_before_it_begins(
     assert "Traceback" not in said
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_the_page_has_every_name_in_its_order(own, installed):
     call(own, "lab", "data", "pack", "digits")
@@ -161,6 +162,7 @@ def test_the_page_has_every_name_in_its_order(own, installed):
     assert re.findall(r"^`(\w+)` \|", table, re.M) == names
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_a_packer_reads_what_labrig_does_not(own, installed, tmp_path):
     variables = installed(packers=ENTRY_POINTS["packers"])
@@ -263,6 +265,7 @@ def test_the_version_of_a_plugin_is_in_the_record(own, installed):
     }
 
 
+@pytest.mark.release
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["means", "health", "checkpoints", "progress"])
 def test_a_callback_replaces_none_of_labrig(own, installed, name):
@@ -275,6 +278,7 @@ def test_a_callback_replaces_none_of_labrig(own, installed, name):
     assert "TellAdded" not in names
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_a_second_package_with_the_name_is_refused_with_both_named(own, installed, tmp_path):
     variables = installed(schedulers="toy = added:Toy")
@@ -295,6 +299,7 @@ def write_site(own):
     file.write_text("scheduler: toy\n")
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_a_site_replaces_none_of_labrig_but_the_project_s_may(own, installed, tmp_path):
     variables = installed(sites="sites = added_sites")

@@ -48,6 +48,7 @@ def restores(run, root, tmp_path):
     return (tmp_path / "restored/new.py").read_text() == "uncommitted\n"
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_a_pushed_branch_may_be_deleted_after_a_squash(remote, tmp_path):
     root = clone(remote, tmp_path / "repo")
@@ -123,6 +124,7 @@ def test_a_shallow_clone_without_a_remote_is_whole(remote, tmp_path, depth):
         assert restores(run, tmp_path / "nowhere", tmp_path)
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_a_shallow_clone_and_its_remote_restore_a_thin_bundle(remote, tmp_path):
     source = clone(remote, tmp_path / "source")
@@ -143,6 +145,7 @@ def test_a_shallow_clone_and_its_remote_restore_a_thin_bundle(remote, tmp_path):
         restores(run, shallow, tmp_path)
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_a_repository_of_sha256_is_whole(tmp_path):
     root = tmp_path / "repo"
@@ -155,6 +158,7 @@ def test_a_repository_of_sha256_is_whole(tmp_path):
     assert restores(runs[1], root, tmp_path)
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_the_library_comes_out_of_its_bundle_with_gunzip_and_git(tmp_path):
     root = repository(tmp_path / "repo", **{MODEL.replace(".", "__"): "model\n"})
@@ -218,6 +222,7 @@ def test_submodules_of_whole_code_are_whole(tmp_path):
     assert (tmp_path / "restored/deep/lib/a.txt").read_text() == "edited inside\n"
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_submodules_of_thin_code_lean_on_their_own_remote(remote, tmp_path):
     lib = repository(tmp_path / "lib")

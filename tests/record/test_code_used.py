@@ -61,6 +61,7 @@ def test_the_frozen_library_is_not_compared(tmp_path):
     assert codes["a"] == codes["b"]
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_a_file_of_the_project_that_the_code_reads_is_code(own):
     work_on(Project(own, "myproj"))
@@ -71,6 +72,7 @@ def test_a_file_of_the_project_that_the_code_reads_is_code(own):
     assert n_codes(own) == 2
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_code_that_git_does_not_have_is_compared_by_its_hash(own, tmp_path):
     work_on(Project(own, "myproj"))
@@ -81,6 +83,7 @@ def test_code_that_git_does_not_have_is_compared_by_its_hash(own, tmp_path):
     assert n_codes(own) == 2
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_a_table_imports_nothing_slow(own):
     run_program(own, later="recording.metrics['val/loss'] = 1.0")

@@ -155,6 +155,7 @@ def test_a_repetition_runs_the_library_of_its_run(upgraded):
     assert BITWISE in said
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_two_versions_are_a_line_of_their_own(upgraded):
     upgraded.lab("train", "trial=baseline", *SHORT)

@@ -53,6 +53,7 @@ def test_an_edit_after_the_import_is_no_difference(own):
     assert start_of(own)["code"]["complete"] is True
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_an_attempt_that_is_killed_before_the_comparison_says_so(own):
     write(own, {"src/myproj/extra.py": "import os\n\nos._exit(9)\n"})
@@ -84,6 +85,7 @@ def test_code_in_a_repository_of_its_own_is_refused(own):
     assert "src/myproj/inner/tools.py: in a repository of its own" in output
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_ignored_code_may_be_left_out_and_is_named(own):
     write(own, {"src/myproj/made.py": "VALUE = 1\n", ".gitignore": "/runs\nmade.py\n"})
@@ -107,6 +109,7 @@ def test_an_unknown_policy_is_reported(own):
     )
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_code_behind_a_link_to_outside_is_named(own, tmp_path):
     write(tmp_path / "elsewhere", {"shared.py": "VALUE = 1\n"})
@@ -123,6 +126,7 @@ def test_code_behind_a_link_to_outside_is_named(own, tmp_path):
     lab(own, "runs", "verify", "@last", rc=1)
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_a_link_within_the_repository_is_no_difference(own):
     write(own, {"shared/tools.py": "VALUE = 1\n"})
@@ -131,6 +135,7 @@ def test_a_link_within_the_repository_is_no_difference(own):
     assert run_program(own, modules="myproj.linked.tools") == ""
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_a_module_from_pythonpath_is_named(own, tmp_path):
     write(tmp_path / "mine", {"helper.py": "VALUE = 1\n", "sitecustomize.py": ""})
@@ -162,6 +167,7 @@ def test_an_editable_install_of_another_repository_counts_when_it_is_committed(o
     assert f"other==1 (commit {head[:12]}, changed " in listed.read_text()
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_files_of_a_submodule_are_those_that_were_frozen(own, tmp_path):
     library = tmp_path / "library"
@@ -175,6 +181,7 @@ def test_files_of_a_submodule_are_those_that_were_frozen(own, tmp_path):
     assert start_of(own)["code"]["complete"] is True
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_other_line_ends_than_git_stores_are_no_difference(own):
     git(own, "config", "core.autocrlf", "input")
@@ -205,6 +212,7 @@ def test_frozen_code_is_compared_without_git(own, tmp_path):
     assert "extra.py: changed" in run_program(own, rc=4, **frozen)
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_a_frozen_run_imports_nothing_of_today_from_the_live_tree(own, tmp_path):
     """Another package of the repository, installed as editable, lies in the live tree."""

@@ -93,6 +93,7 @@ def test_another_machine_verifies_every_byte_without_remote_and_repository(
     assert checked.returncode == 0
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_a_change_is_noticed_even_with_a_new_manifest(project):
     file = archive(project, "status=finished")

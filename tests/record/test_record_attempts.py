@@ -145,6 +145,7 @@ def test_a_run_whose_test_fails_is_trained(project, capsys):
 # ---------------------------------------------------------------- an attempt starts when it can run
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_what_cannot_be_built_leaves_the_run_as_it_was(project, capsys):
     run = train(project)
@@ -168,6 +169,7 @@ def test_what_cannot_be_built_leaves_the_run_as_it_was(project, capsys):
     assert (start["precision"], start["world_size"], start["overrides"]) == ("32", 1, [])
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_the_signal_is_recorded(project, capsys):
     class Stopped(LabError):

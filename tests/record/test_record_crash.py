@@ -84,6 +84,7 @@ def test_killed_at_fifty_points(own_project):
     assert status_of(lost) == "finished"
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_eight_starts_at_once_are_eight_runs(own_project):
     processes = [start(own_project, 200) for _ in range(8)]

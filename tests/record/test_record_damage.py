@@ -41,6 +41,7 @@ def test_what_a_terminal_would_obey_is_escaped(text, shown):
     assert printable_lines(f"{text}\n") == printable_lines(text) + "\n"
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_nothing_recorded_reaches_the_terminal_raw(own, capsys):
     (own.root / f"big{EVIL.replace('/', '-')}.bin").write_bytes(b"x" * 2000)
@@ -187,6 +188,7 @@ def test_json_with_surrogates_is_read_back(tmp_path):
     shutil.rmtree(tmp_path)
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_half_of_a_character_in_place_of_a_number_is_damage(own, capsys):
     run = train(own)

@@ -55,6 +55,7 @@ def assert_readable(capsys, run):
         assert code == 0, (words, said)
 
 
+@pytest.mark.release
 @pytest.mark.slow
 @needs_root
 def test_a_disk_that_is_full_to_the_last_byte(project, runs, capsys):

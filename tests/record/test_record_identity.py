@@ -61,6 +61,7 @@ def test_a_run_of_two_codes_says_so_everywhere(own, capsys, tmp_path):
         call(own, "runs code", run.id, tmp_path / "third", "--attempt", 3)
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_the_code_of_an_attempt_is_verified(own):
     run = train(own, "interrupted")

@@ -92,6 +92,7 @@ def test_frozen_code_that_is_not_imported_is_refused(trained, tmp_path):
     assert len(runs(trained)) == n_runs
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_changed_data_is_noticed(trained):
     original = finished(trained)
@@ -112,6 +113,7 @@ def test_changed_data_is_noticed(trained):
     assert "as recorded" in lab(trained, "runs", "verify", original)
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_deterministic_kernels_can_be_asked_for(own_project):
     program = (

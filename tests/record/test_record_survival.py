@@ -99,6 +99,7 @@ def test_from_the_run_directory_alone(root, tmp_path):
     assert restored(Run.open(moved), root, tmp_path) == before
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_edits_without_a_remote_share_one_bundle_of_head(root, tmp_path):
     write(root, {"large.txt": "".join(f"{n * n}\n" for n in range(20_000))})
@@ -121,6 +122,7 @@ def commit_step(root, text):
     commit(root, text)
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_new_heads_lean_on_an_earlier_one_until_it_is_far(root, tmp_path, monkeypatch):
     monkeypatch.setattr(bundle, "MAX_COMMITS_AHEAD", 3)
@@ -245,6 +247,7 @@ def test_submodules_come_back_as_they_were_edited(root, tmp_path):
     assert contents(tmp_path / "archived") == before
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_project_below_the_top_of_its_repository(tmp_path):
     top = repository(
@@ -265,6 +268,7 @@ def test_project_that_the_repository_around_it_ignores(tmp_path):
         restored(run, top / "ignored", tmp_path)
 
 
+@pytest.mark.release
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
@@ -306,6 +310,7 @@ def test_damaged_objects_and_another_commit_are_found(root, tmp_path):
     assert any("another tree" in problem for problem in list_problems(check_parts(run, root)))
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_runs_code_from_the_command_line(own_project, tmp_path):
     (own_project / "notes.txt").write_text("not committed\n")

@@ -82,6 +82,7 @@ def test_a_missing_file_of_an_attempt_is_found(own, name):
         call(own, "runs verify", run.id)
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_what_the_commands_write_later_is_as_recorded(own, capsys):
     run = only_run(own)

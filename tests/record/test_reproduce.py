@@ -120,6 +120,7 @@ def find(run, tmp_path, monkeypatch):
     return lambda: find_recorded_data(project, run)[0]
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_data_are_found_along_the_path_by_name_size_and_content(find, tmp_path):
     add_data(tmp_path, "digits.h5", n=9)
@@ -129,6 +130,7 @@ def test_data_are_found_along_the_path_by_name_size_and_content(find, tmp_path):
     assert find() == right
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_data_that_are_not_there_are_reported(find, run, tmp_path):
     with pytest.raises(NotComparable, match=r"is missing: digits.h5 is neither in /gone nor"):

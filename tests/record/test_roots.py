@@ -39,6 +39,7 @@ def choose_root(project, root):
     return Project(project.root, PACKAGE)
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_a_run_in_another_root_is_listed_and_is_the_last(project, tmp_path, capsys):
     here = create(project)
@@ -52,6 +53,7 @@ def test_a_run_in_another_root_is_listed_and_is_the_last(project, tmp_path, caps
     assert find_run(run_roots(project), there.id).dir == there.dir
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_runs_stay_in_sight_when_the_root_changes(project, tmp_path, capsys):
     first = create(project)
@@ -61,6 +63,7 @@ def test_runs_stay_in_sight_when_the_root_changes(project, tmp_path, capsys):
     assert listed(later, capsys) == [second.id, first.id]
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_a_root_is_listed_once_under_all_its_names(project, tmp_path, capsys):
     run = create(project)
@@ -69,6 +72,7 @@ def test_a_root_is_listed_once_under_all_its_names(project, tmp_path, capsys):
     assert listed(linked, capsys) == [run.id]
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_a_root_that_is_gone_is_named_until_its_line_is_changed(project, tmp_path, capsys):
     here = create(project)
@@ -83,6 +87,7 @@ def test_a_root_that_is_gone_is_named_until_its_line_is_changed(project, tmp_pat
     assert listed(project, capsys) == [there.id, here.id]
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_a_copy_in_another_root_is_noticed(project, tmp_path, capsys):
     run = create(project)

@@ -115,6 +115,7 @@ def frozen_run(home, folder):
     return own, Run.open(min(own.glob("runs/baseline/2*")))
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_commands_run_with_the_frozen_code(home, tmp_path, capfd, monkeypatch):
     own, run = frozen_run(home, tmp_path / "myproj")

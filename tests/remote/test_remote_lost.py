@@ -16,6 +16,7 @@ UNPACK = "read-tree"
 SUBMIT = "remote.receive"
 
 
+@pytest.mark.release
 @pytest.mark.parametrize(
     ("when", "word"),
     [
@@ -63,6 +64,7 @@ def test_the_queue_finds_a_job_whose_answer_was_lost(lab, hosts):
     assert "1 fetched" in lab("runs", "pull", run.name)
 
 
+@pytest.mark.release
 def test_a_job_that_has_begun_is_kept_though_nobody_wrote_down_its_id(lab, hosts):
     account = hosts.accounts["b"]
     go = account.home / "go"

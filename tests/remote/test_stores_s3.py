@@ -128,6 +128,7 @@ def test_other_bytes_of_an_earlier_push_are_not_used(mine, client):
     assert client.get_object(Bucket="lab", Key=key)["Body"].read() == content(project)
 
 
+@pytest.mark.release
 def test_a_pull_that_is_killed_goes_on(mine, tmp_path):
     project, _ = mine
     push(project, PLACE)
@@ -139,6 +140,7 @@ def test_a_pull_that_is_killed_goes_on(mine, tmp_path):
     assert content(theirs) == content(project)
 
 
+@pytest.mark.release
 def test_bytes_that_do_not_have_the_hash_are_refused(mine, client, tmp_path):
     project, _ = mine
     push(project, PLACE)

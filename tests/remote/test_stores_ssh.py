@@ -120,6 +120,7 @@ def test_a_push_and_a_pull_go_on_where_they_were(mine, place, tmp_path, monkeypa
     assert (theirs.root / "data/digits.h5").read_bytes() == content
 
 
+@pytest.mark.release
 def test_bytes_that_an_earlier_push_left_damaged_are_not_stored(mine, place):
     project, sha256 = mine
     at, folder = place
@@ -150,6 +151,7 @@ def test_a_host_that_does_not_answer(mine):
         push(mine[0], "ssh://nobody.invalid/data")
 
 
+@pytest.mark.release
 def test_several_files(mine, place, tmp_path):
     project, _ = mine
     hashes = make_several(project)

@@ -163,6 +163,7 @@ def test_link_to_the_code_leads_to_a_forge_or_nowhere(remote, url):
     assert run_facts.commit_url(remote, "0" * 40) == url
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_runs_of_other_projects_join(reported, tmp_path, capsys):
     other = make_project(tmp_path / "ann/myproj")

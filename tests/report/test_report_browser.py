@@ -174,6 +174,7 @@ def test_a_row_is_the_mean_over_seeds(open_page):
 SIZES = [(480, 800), (800, 1000), (1400, 900), (1400, 2200)]
 
 
+@pytest.mark.release
 @pytest.mark.parametrize("size", SIZES, ids=[f"{w}x{h}" for w, h in SIZES])
 def test_all_rows_are_reached_at_any_height_and_seeds_are_in_sight(browser, many, size):
     context = browser.new_context(viewport=dict(zip(("width", "height"), size, strict=True)))
@@ -267,6 +268,7 @@ def test_page_fits_light_and_dark_and_paper(open_page, tmp_path, viewport):
     assert (tmp_path / "page.pdf").read_bytes().count(b"/Type /Page\n") >= 2
 
 
+@pytest.mark.release
 def test_watched_page_shows_what_is_new_by_itself(browser, tmp_path):
     project = make_project(tmp_path / "myproj")
     attempt = begin_attempt(create(project), project)

@@ -54,6 +54,7 @@ def ask(server, path, host="localhost"):
     return answer.status, answer.headers, content
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_only_who_knows_the_token_gets_an_answer(own):
     with served(own) as server:
@@ -142,6 +143,7 @@ def test_a_browser_shows_new_rows_and_runs_without_loading_the_page_again(own):
         expect(page.locator("body.gone")).to_have_count(1)
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_the_command_prints_the_address_and_the_ssh_line_and_ends_by_ctrl_c(own):
     process = subprocess.Popen(

@@ -67,6 +67,7 @@ def test_with_uv_and_a_folder_of_wheels(light, tmp_path):
     assert "lab train" in output_of(light, ".venv/bin/lab", "--help")
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_a_changed_dependency_is_installed(light):
     setup(light, UV)
@@ -76,6 +77,7 @@ def test_a_changed_dependency_is_installed(light):
     assert output_of(light, ".venv/bin/python", "-c", "import iniconfig; print('here')") == "here"
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_the_hooks_of_a_new_project_stop_what_does_not_belong_in_git(light, tmp_path):
     setup(light, UV)
@@ -105,6 +107,7 @@ def commit_in(folder, home):
     )
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_without_a_git_identity(light):
     only_config = {
@@ -146,6 +149,7 @@ def test_environment_of_the_site(light, tmp_path):
     assert (light / ".venv").readlink() == tmp_path / "of-site"
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_an_environment_behind_an_unset_variable_is_named(light):
     set_environment(light, "$NOWHERE/env")
@@ -155,6 +159,7 @@ def test_an_environment_behind_an_unset_variable_is_named(light):
     assert (light / ".venv/bin/lab").exists()
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_a_directory_that_is_no_environment_is_left_alone(light, tmp_path):
     (tmp_path / "thesis").mkdir()
@@ -167,6 +172,7 @@ def test_a_directory_that_is_no_environment_is_left_alone(light, tmp_path):
     assert (tmp_path / "thesis/chapter1.tex").read_text() == "years of work"
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_two_environments_are_refused(bare, tmp_path):
     subprocess.run([UV, "venv", "--quiet", "--seed", bare / ".venv"], check=True)

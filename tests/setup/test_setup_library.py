@@ -239,6 +239,7 @@ def test_an_environment_that_somebody_else_keeps_is_used_as_it_is(light, tmp_pat
         assert packages(light) == before
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_the_lock_of_uv_holds_the_pin_with_its_hash(light):
     """A wheel has a hash; pip and uv then refuse another file under the same name."""

@@ -104,6 +104,7 @@ def test_a_build_of_torch_stays_when_a_package_is_added_and_the_project_is_copie
     assert torch_of(copied) == "99.0"
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_torch_comes_from_the_package_index_where_pytorch_does_not_answer(with_torch, indexes):
     output = setup(with_torch, UV, TORCH="cpu", **indexes | {"TORCH_INDEX": f"{NOWHERE}/whl"})
@@ -112,6 +113,7 @@ def test_torch_comes_from_the_package_index_where_pytorch_does_not_answer(with_t
     assert torch_of(with_torch) == "99.0"
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_a_wheel_of_the_build_in_a_directory_comes_first(with_torch, indexes, tmp_path):
     write_stand_in(tmp_path / "wheels", "97.0+cpu")
@@ -122,6 +124,7 @@ def test_a_wheel_of_the_build_in_a_directory_comes_first(with_torch, indexes, tm
     assert torch_of(with_torch) == "97.0+cpu"
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_a_wrong_build_is_refused(light):
     assert "must be a build such as cpu or cu126" in setup(light, rc=2, TORCH="gpu")
@@ -192,6 +195,7 @@ def test_without_uv_a_package_is_added_and_the_lock_file_is_followed(light, tmp_
     assert "iniconfig==2.3.0" in (light / "env-freeze.txt").read_text()
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_an_addition_that_fails_changes_nothing(light):
     before = (light / "pyproject.toml").read_bytes()

@@ -85,6 +85,7 @@ def values_of(points, n, objective):
     return values
 
 
+@pytest.mark.release
 @pytest.mark.parametrize(
     "sampler", ["random", "tpe", "cmaes", pytest.param("gp", marks=pytest.mark.slow)]
 )
@@ -101,6 +102,7 @@ def test_each_sampler_stays_in_the_space(tmp_path, sampler):
     assert points.take() is None
 
 
+@pytest.mark.release
 @pytest.mark.parametrize("sampler", ["tpe", "nsga2", pytest.param("gp", marks=pytest.mark.slow)])
 def test_three_quarters_of_few_points_are_chosen(tmp_path, monkeypatch, sampler):
     """Optuna draws the first 10 of tpe and gp at random, and the first 50 of nsga2."""

@@ -36,6 +36,7 @@ def test_any_line_of_text_survives(render_answers, tmp_path, text):
     assert check_project(folder, project_name=text, description=text, author=text)
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_more_lines_survive(render_answers, tmp_path):
     """Each in one question; the test above has shown that the three are alike."""
@@ -127,6 +128,7 @@ def test_package_name_from_the_folder(render_answers, tmp_path, folder, package)
 line = st.text(st.characters(codec="utf-8"), max_size=70)
 
 
+@pytest.mark.release
 @pytest.mark.slow
 @hypothesis.settings(max_examples=60, deadline=None)
 @hypothesis.given(name=line, description=line)

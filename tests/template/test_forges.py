@@ -47,6 +47,7 @@ def update_branch(folder, path=f"{sys.prefix}/bin:{os.environ['PATH']}"):
     )
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_a_newer_release_comes_as_a_branch(old):
     done = update_branch(old)
@@ -65,6 +66,7 @@ def test_a_newer_release_comes_as_a_branch(old):
     assert git(old, "log", "-1", "--format=%s", "main") == "mine"
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_files_in_two_versions_are_named(old):
     newer(old)
@@ -103,6 +105,7 @@ def test_a_missing_copier_is_named(old, tmp_path):
     assert done.stderr.startswith("lab: copier is not installed. In the file of this job, ")
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_a_release_that_cannot_be_rendered_says_how_to_see_it(old):
     write(old.parent / "template", {"template/new.txt.jinja": "{% if %}"})

@@ -201,6 +201,7 @@ def test_a_release_of_an_address_that_is_on_the_index(indexed, tmp_path, tag):
     assert pin == f"=={tag}"
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_what_is_not_on_the_index(indexed, tmp_path):
     """Other addresses, commits that are no release, and tags that no release has."""

@@ -99,6 +99,7 @@ def test_a_trial_that_no_contract_sees_is_stopped(own_project):
     assert "trials/wide/__init__.py" in check(own_project, rc=1)
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_a_large_file_is_stopped(own_project):
     (own_project / "scan.bin").write_bytes(bytes(1_000_000))

@@ -101,6 +101,7 @@ def rank_of_two(rank, port, folder, tokens=False, n_accumulated=2):
     torch.save(weight, folder / str(rank))
 
 
+@pytest.mark.release
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_two_processes_weigh_alike(tmp_path):

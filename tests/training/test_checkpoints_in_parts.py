@@ -144,6 +144,7 @@ def test_a_directory_is_a_checkpoint_everywhere(home, parted, tmp_path):
     assert_same(weights(begun), weights(last(home)))
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_parts_change_no_number(home, parted):
     call(home, "lab", "train", "trial=parted", *FSDP)
@@ -153,6 +154,7 @@ def test_parts_change_no_number(home, parted):
         assert_same(weights(whole, name), weights(parted, name))
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_the_background_changes_no_number(home, parted):
     records = []
@@ -180,6 +182,7 @@ def test_a_run_in_parts_continues_exactly(home, parted):
     assert curve(resumed)[-1] == curve(parted)[-1]
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_one_process_continues_what_two_have_saved_and_two_what_one_has(home, parted):
     settings = ("speed.fsdp=true", "checkpoint.sharded=true", "trainer.max_epochs=3")
@@ -223,6 +226,7 @@ def test_one_process_continues_what_two_have_saved_and_two_what_one_has(home, pa
     call(home, "lab", "runs", "verify", run_dir.name)
 
 
+@pytest.mark.release
 @pytest.mark.slow
 @pytest.mark.parametrize("settings", [SHORT, PARTS], ids=["file", "parts"])
 def test_a_kill_while_a_checkpoint_is_written_leaves_the_one_before(home, parted, settings):
@@ -377,6 +381,7 @@ torch.distributed.destroy_process_group()
 """
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_nobody_writes_a_part_before_the_directory_is_empty(tmp_path):
     (tmp_path / ".last.ckpt.tmp").mkdir()

@@ -79,6 +79,7 @@ def test_compiled_networks_learn_the_same_and_say_it(home, tmp_path):
     assert list((tmp_path / "torchinductor").rglob("*.so")), "kernels are kept with the caches"
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_equal_blocks_share_what_is_compiled(home):
     usual = learn(home, *BASELINE, *BLOCKS, TWO_BATCHES)
@@ -142,6 +143,7 @@ class Wavy(nn.Module):
 """
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_the_record_says_that_a_run_fell_back(home):
     add_trial(home, "falls", config_yaml="model:\n  _target_: .model.Wavy\n", model_py=FALLS_BACK)

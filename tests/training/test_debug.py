@@ -22,6 +22,7 @@ def test_debug_wins_over_the_trial_and_is_checked(home):
         composed(home, "trial=baseline", "debug=fast")
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_overfit_learns_one_batch_by_heart(home):
     call(
@@ -35,6 +36,7 @@ def launch_entries():
     return json.loads((PROJECT / ".vscode/launch.json").read_text(encoding="utf-8"))
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_the_entries_of_vs_code_run(home):
     """`program` is what `make setup` installs; here the same function is called."""

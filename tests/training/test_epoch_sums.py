@@ -141,6 +141,7 @@ def test_sums_continue_after_a_stop(home, tmp_path, whole, where):
     assert {"train_loss_epoch", "train_acc_epoch", "many/f1", "best", "seen"} <= set(whole.metrics)
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_with_validations_within_an_epoch(home, tmp_path):
     settings = (*TASK, "trainer.check_val_every_n_epoch=2", "trainer.max_epochs=5")

@@ -117,6 +117,7 @@ def test_verify_notices_that_the_data_of_an_evaluation_changed(trained):
         path.write_bytes(whole)
 
 
+@pytest.mark.release
 def test_other_weights_change_no_metric_of_the_run(trained):
     expected = metrics_of(evaluate(trained, f"data={OTHER}", "--json"))
     others = metrics_of(evaluate(trained, f"data={OTHER}", "--checkpoint", "previous", "--json"))

@@ -77,6 +77,7 @@ def test_a_stop_changes_nothing(home, tmp_path, case):
         assert whole.differences(parts) == [], f"stopped at {stops}"
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_workers_of_a_data_file_change_nothing(home, tmp_path):
     """Neither without a stop nor with stops: the run in workers is compared with one without."""

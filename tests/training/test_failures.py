@@ -92,6 +92,7 @@ def test_an_error_in_init_is_two_lines_of_lab_check(home, failing):
     ]
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_a_check_ends_with_the_warnings_of_its_batch(home, failing):
     trial = failing("return self.layer", "warnings.warn('sizes differ')\n        return self.layer")
@@ -118,6 +119,7 @@ def test_missing_data_are_told_before_torch_is_imported_and_before_a_run(home):
     assert sorted(home.glob("runs/*/*")) == runs
 
 
+@pytest.mark.release
 @pytest.mark.slow
 @pytest.mark.traceback("LAB_DEBUG=1 shows it")
 def test_with_lab_debug_an_error_is_not_caught(home, failing):
@@ -130,6 +132,7 @@ def test_with_lab_debug_an_error_is_not_caught(home, failing):
     assert last(home)["status"] == "failed"
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_leaving_the_debugger_is_no_failure(home, failing):
     """The input of the warm process is empty, at which the debugger quits."""
@@ -224,6 +227,7 @@ def test_a_damaged_class_number_has_a_reason(module):
         assert "lab data info" in module("failure").describe(error)
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_a_last_batch_of_one_sample_has_a_reason(module):
     error = error_of(lambda: torch.nn.BatchNorm1d(2)(torch.zeros(1, 2)))

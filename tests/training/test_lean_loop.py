@@ -406,6 +406,7 @@ def numbers_of(record):
     return kept, torch.load(path, weights_only=True)
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_two_processes_with_accumulation_are_the_same(home):
     """Gradients are exchanged at the last of the batches that are accumulated, in both loops."""

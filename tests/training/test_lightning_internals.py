@@ -55,6 +55,7 @@ def net():
 """
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_with_another_release_runs_train_and_resume(home):
     """test_signals.py stops in the middle of an epoch with another release."""

@@ -65,6 +65,7 @@ def test_csv_keeps_the_earlier_rows(run, logged):
     assert [row for row in table if row["val/acc"]]
 
 
+@pytest.mark.release
 def test_tensorboard_shows_one_curve(run, logged):
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
@@ -108,6 +109,7 @@ def test_no_key_is_in_a_file(home, run):
     assert found == ""
 
 
+@pytest.mark.release
 def test_sync_uploads_to_both_and_only_once(home, run, logged, tmp_path, monkeypatch):
     """W&B's own command reads its file, and sends it to a server on this machine."""
     from mlflow.tracking import MlflowClient
@@ -198,6 +200,7 @@ def test_a_server_that_never_answers_stops_nothing(home):
     assert json.loads(json.dumps(record["metrics"]))["test/acc"] > 0
 
 
+@pytest.mark.release
 def test_wandb_gets_tags_and_histograms_of_the_layers_when_asked(home, run, logged):
     watched = ("logger.wandb.watch=all", "logger.wandb.tags=[first,wide]")
     few = ("trainer.limit_train_batches=6", "log.every_n_steps=2", "log.every_s=0")

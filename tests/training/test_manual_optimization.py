@@ -140,6 +140,7 @@ class GAN(L.LightningModule):
 '''
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_a_gan_trains_on_two_ranks(home):
     """Lightning's own advice, typed as it is: strategy='ddp_find_unused_parameters_true'."""

@@ -132,6 +132,7 @@ def test_the_exit_code_is_that_of_the_runs(own_project, codes, expected):
     assert "2 of" in said
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_several_run_at_a_time_and_each_line_says_whose_it_is(own_project):
     with_train(own_project, MEET + "print('seed', config.seed)\nprint('no end', end='')")
@@ -182,6 +183,7 @@ def test_composing_one_point_changes_nothing_for_the_next(own_project):
     assert said.count(line) == 2, said
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_mistakes_are_answered_before_anything_starts(own_project):
     with_train(own_project, "print('seed', config.seed)")
@@ -256,6 +258,7 @@ class Net(nn.Module):
 """
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_an_edit_while_the_first_run_trains_changes_no_later_one(own_project):
     files = {"model_py": EDITS_ITSELF, "config_yaml": "model: {_target_: .model.Net}"}

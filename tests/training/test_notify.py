@@ -24,6 +24,7 @@ APPRISE = ("apprise", {"variable": "NOTIFY_URL"})
 TRAIN = ("lab", "train", "trial=baseline", *SHORT, "trainer.max_epochs=1")
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_an_ended_run_is_reported_by_mail_web_and_command_and_no_secret_is_recorded(home, tmp_path):
     command = f"cat > {tmp_path}/text; echo $LAB_EVENT $LAB_SUBJECT > {tmp_path}/subject"
@@ -62,6 +63,7 @@ def decoded(mail):
     return part.get_payload(decode=True).decode()
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_a_failed_run_is_reported_and_a_server_that_is_away_changes_nothing(home):
     with web_server() as (port, requests):

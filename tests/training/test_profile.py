@@ -62,6 +62,7 @@ def profiled(home):
     return said, {kind: file.parent for kind, (file,) in files.items()}
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_each_says_where_its_file_is_and_how_to_open_it(profiled):
     said, folders = profiled
@@ -71,6 +72,7 @@ def test_each_says_where_its_file_is_and_how_to_open_it(profiled):
         assert f"profile: {file}\n  open it: " in said
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_lines_of_the_step_the_forward_the_data_path_and_what_is_marked(profiled):
     text = (profiled[1]["line"] / "line-rank0.txt").read_text()

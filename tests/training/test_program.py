@@ -73,6 +73,7 @@ def test_a_program_is_recorded(own):
     assert "problem" not in call(own, "lab", "runs", "verify", "@last")
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_the_seed_decides(own):
     results = []
@@ -107,6 +108,7 @@ def test_a_preempted_program_continues_if_it_saves(own, saves):
     assert {row["attempt"] for row in rows(record)} == {1, 2}
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_profiles(own):
     call(own, "lab", "train", *SHORT, "profile=cprofile")
@@ -122,6 +124,7 @@ def test_profiles(own):
     assert "profile=cprofile" in said
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_mistakes_are_reported(own):
     assert "ok  program: keys, and its program" in call(own, "lab", "check", "trial=program")

@@ -157,6 +157,7 @@ def report(folder):
     return json.loads(Path(last(folder)["run_dir"], "attempts/1/program.json").read_text())
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_only_what_is_given_is_passed(own, tmp_path):
     config = tmp_path / "cfg.yaml"
@@ -173,6 +174,7 @@ def test_only_what_is_given_is_passed(own, tmp_path):
     assert parsed.items() <= (had(plain) | {"config": str(config)}).items()
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_an_option_is_written_as_its_kind_wants(own):
     given = (
@@ -199,6 +201,7 @@ def test_an_option_is_written_as_its_kind_wants(own):
     assert "trainer.max_epochs has no effect on a script" in said
 
 
+@pytest.mark.release
 @pytest.mark.slow
 @pytest.mark.parametrize("trial", ["click", "environment"])
 def test_what_is_parsed_of_the_environment_is_no_repetition(own, trial, monkeypatch):
@@ -216,6 +219,7 @@ def test_what_is_parsed_of_the_environment_is_no_repetition(own, trial, monkeypa
     assert "  lr: 0.7 -> 0.1\n" in call(own, "lab", "runs", "diff", runs[0], newest, rc=1)
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_words_that_args_cannot_write_are_typed(own):
     said = call(own, "lab", "train", "trial=click", "args.no-flag=true", rc=1)
@@ -224,6 +228,7 @@ def test_words_that_args_cannot_write_are_typed(own):
     assert report(own)["parsed"]["flag"] is False
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_the_seed_seeds(own):
     seen = []
@@ -240,6 +245,7 @@ def test_the_seed_seeds(own):
     assert "src/myproj/trials/draws/train.py" in attempt["code"]["used"]
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_a_module_runs_as_python_m_does(own):
     call(own, "lab", "train", "trial=module")
@@ -298,6 +304,7 @@ def test_a_signal_interrupts(own, kind, signum):
     assert process.returncode == (0 if requeues else 130), said
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_several_devices_are_several_processes(own):
     said = call(own, "lab", "train", "trial=ranks", "trainer.devices=2")

@@ -179,6 +179,7 @@ def test_torchrun_on_two_hosts_is_one_run_with_the_losses_of_one_host(hosts, own
     assert len(runs_of(own)) == n_before + 1
 
 
+@pytest.mark.release
 @pytest.mark.traceback("torchrun prints its own when a process ends with an error")
 def test_a_mistake_ends_both(hosts, own):
     n_before = len(runs_of(own))

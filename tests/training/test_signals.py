@@ -118,6 +118,7 @@ def test_signal_to_one_rank_stops_both_and_resumes_bit_for_bit(
     assert resumed[0]["weights"] == whole[0]["weights"] == resumed[1]["weights"]
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_no_collective_is_added_per_step(train):
     for rank in train("run", world=2, steps=100, interval_s=1000, epoch_batches=200):
@@ -137,6 +138,7 @@ def test_ctrl_c_saves_and_exits_130_without_asking_for_a_requeue(train, checkpoi
     assert stopped["replaced_after_fit"] == []
 
 
+@pytest.mark.release
 @pytest.mark.slow
 @pytest.mark.parametrize("version", RELEASES)
 def test_stops_only_between_optimizer_steps(train, checkpoint, version):
@@ -151,6 +153,7 @@ def test_stops_only_between_optimizer_steps(train, checkpoint, version):
 
 
 @pytest.mark.parametrize("world", [1, 2])
+@pytest.mark.release
 @pytest.mark.slow
 def test_a_long_validation_is_left_and_begins_again(train, checkpoint, world):
     """Also with one batch more on the second rank, which alone receives the signal."""
@@ -169,6 +172,7 @@ def test_a_long_validation_is_left_and_begins_again(train, checkpoint, world):
     assert [rank["validated"] for rank in resumed] == every_epoch_whole
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_with_another_release_a_validation_is_finished_before_the_stop(train, checkpoint):
     settings = {"steps": 20, "epoch_batches": 5, "val_batches": 7, "version": "2.99.0"}
@@ -190,6 +194,7 @@ def test_the_validation_after_the_last_step_is_finished(train):
     assert finished["validated_at_saves"][0] == 3
 
 
+@pytest.mark.release
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "start_method",
@@ -210,6 +215,7 @@ def test_a_signal_to_all_processes_leaves_the_workers_to_their_parent(
         time.sleep(0.1)
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_epochs_of_one_batch_stop_between_epochs(train, checkpoint):
     settings = {"epoch_batches": 1, "steps": 60}

@@ -35,6 +35,7 @@ def evaluated(folder, *words, rc=0):
     return json.loads(next(line for line in printed.splitlines() if line.startswith("{")))
 
 
+@pytest.mark.release
 def test_doubled_data_give_another_number_and_own_data_the_recorded_one(trained):
     recorded = last(trained)["metrics"]["test/loss"]
     assert evaluated(trained)["test/loss"] == pytest.approx(recorded, rel=1e-6)

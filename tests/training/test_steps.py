@@ -45,6 +45,7 @@ def refused(own, *words):
     return call(own, "lab", *words, rc=2)
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_a_run_says_which_run_made_its_data(own, made, tmp_path):
     maker, reader = made
@@ -76,6 +77,7 @@ def test_a_run_says_which_run_made_its_data(own, made, tmp_path):
     )
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_what_cannot_be_read_is_refused_with_what_there_is(own, made):
     maker, reader = made

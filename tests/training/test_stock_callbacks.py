@@ -94,6 +94,7 @@ def test_where_lightning_forgets_the_record_says_so(home, tmp_path, name):
     ]
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_ready_callbacks_are_chosen_by_name(home):
     chosen = "callbacks=[early_stopping,ema,lr_monitor,pictures]"

@@ -22,6 +22,7 @@ def weights(record):
     return torch.load(checkpoint, weights_only=True)["state_dict"]
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_it_stops_within_and_at_the_end_of_an_epoch(home):
     whole = json.loads(call(home, "lab", "runs", "list", "--json"))[-1]

@@ -90,6 +90,7 @@ def test_two_processes_stop_and_continue_exactly(own, alone, sharded):
     assert bits == pytest.approx(resumed["metrics"]["test/bits"], rel=0.1), "of all batches"
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_a_model_without_a_plan_is_told_what_to_write(own):
     add_trial(own, "noplan", config_yaml="model:\n  _target_: .model.net\n", model_py=NO_PLAN)
@@ -112,6 +113,7 @@ def test_processes_that_make_no_whole_groups_are_refused():
         require_whole_groups(config, 6)
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_a_pipeline_learns_as_one_process(own):
     records = []

@@ -103,6 +103,7 @@ def test_what_was_tested_is_in_the_last_checkpoint(home, tmp_path, capsys, kind)
     assert evaluated(home, tmp_path, *settings)["test/loss"] == run.metrics["test/loss"]
 
 
+@pytest.mark.release
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["average", "on_train_end"])
 def test_a_run_that_was_stopped_tests_and_saves_the_same(home, tmp_path, kind):

@@ -28,6 +28,7 @@ def test_the_baseline_reads_digits(home):
     assert "\r" not in shown, "plain lines where there is no terminal"
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_no_garbage_is_looked_for_while_lightning_is_imported(home):
     """Nor in what was imported, later: it is frozen. Afterwards Python looks as always."""
@@ -97,6 +98,7 @@ class Writers(L.Callback):
 """
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_of_two_processes_the_first_writes_the_checkpoints(home):
     (home / "src/myproj/writers.py").write_text(WRITERS)
@@ -129,6 +131,7 @@ def test_parameters_spread_over_two_processes_learn_the_same(home):
     assert "finished" in call(home, "lab", "resume", "@last", "trainer.max_epochs=3")
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_every_further_node_is_in_the_record(home):
     """Two processes that a launcher started, as if on two nodes."""
@@ -197,6 +200,7 @@ class GAN(L.LightningModule):
 '''
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_several_optimizers_stepped_by_hand(home):
     add_trial(
@@ -231,6 +235,7 @@ def test_several_optimizers_stepped_by_hand(home):
     assert "gan's arguments" not in call(home, "lab", "train", "trial=gan", "task.n_latnt=3", rc=2)
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_any_data_module_and_any_module(home):
     (home / "src/myproj/theirs.py").write_text(
@@ -251,6 +256,7 @@ def test_any_data_module_and_any_module(home):
     assert last(home)["status"] == "finished"
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_load_gives_the_model_of_a_run(home):
     code = (
@@ -261,6 +267,7 @@ def test_load_gives_the_model_of_a_run(home):
     assert "CNN False (2, 10)" in call(home, sys.executable, "-c", code)
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_a_run_of_a_renamed_package_loads_with_its_own_code(home, tmp_path):
     folder = shutil.copytree(home, tmp_path / "myproj", symlinks=True)
@@ -280,6 +287,7 @@ def test_a_run_of_a_renamed_package_loads_with_its_own_code(home, tmp_path):
     assert "(2, 10) False []\n" in said
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_a_copied_trial_uses_its_own_code(home):
     call(home, "lab", "trials", "new", "wide", "--from", "baseline")

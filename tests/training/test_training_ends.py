@@ -51,6 +51,7 @@ def test_a_stopped_run_continues_where_it_stopped(home, number):
     assert stopped >= 46
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_a_finished_run_can_be_extended_but_not_changed(home):
     call(home, "lab", "train", "trial=baseline", *SHORT)
@@ -225,6 +226,7 @@ print('step', torch.load(file, weights_only=True)['global_step'])"
     assert last(home)["status"] == "failed"
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_a_job_with_gpus_that_sees_none_stops_at_once(home):
     for variables, settings in (
@@ -236,6 +238,7 @@ def test_a_job_with_gpus_that_sees_none_stops_at_once(home):
         assert torch.__version__ in said
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_settings_are_recorded_and_kept(home):
     call(home, "lab", "train", "trial=baseline", *SHORT, "trainer.precision=bf16-mixed")

@@ -139,6 +139,7 @@ def test_a_damaged_checkpoint_is_reported_and_the_one_before_is_used(home, spoil
     assert all(torch.equal(whole[name], again[name]) for name in whole)
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_an_evaluation_takes_the_weights_of_the_recorded_numbers(home, spoiled):
     checkpoints = spoiled / "checkpoints"
@@ -193,6 +194,7 @@ def test_weights_that_the_run_did_not_save_are_not_opened(spoiled, ended):
     assert last_checkpoint(last_one.parent) == last_one
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_a_command_says_that_the_weights_are_others(home, spoiled):
     other_weights_in(spoiled / "checkpoints/last.ckpt")
@@ -223,6 +225,7 @@ def test_a_link_out_of_the_run_or_a_pipe_is_no_checkpoint(spoiled, tmp_path):
         last_checkpoint(last_one.parent)
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_a_resume_from_the_start_is_said(home, spoiled):
     for path in (spoiled / "checkpoints").glob("*.ckpt"):
@@ -232,6 +235,7 @@ def test_a_resume_from_the_start_is_said(home, spoiled):
     assert "epoch 1/1" in said
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_a_run_is_not_resumed_while_it_runs(home, spoiled):
     process, _ = start(
@@ -254,6 +258,7 @@ def test_a_run_is_not_resumed_while_it_runs(home, spoiled):
     assert record["metrics"] == json.loads((spoiled / "attempts/1/end.json").read_text())["metrics"]
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_a_fit_whose_test_fails_is_trained(home):
     for name, target in (("failstest", "TestFails"), ("hasnotest", "TestMissing")):
@@ -282,6 +287,7 @@ def test_a_fit_whose_test_fails_is_trained(home):
     assert "one test batch" in call(home, "lab", "check", "trial=baseline")
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_a_quota_in_the_middle_loses_nothing(home):
     config = MODEL + "callbacks:\n  quota:\n    _target_: .quota.Quota\n"

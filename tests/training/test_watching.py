@@ -24,6 +24,7 @@ STEP = re.compile(
 )
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_a_log_can_be_watched(home):
     settings = (*SHORT, "log.every_s=0", "log.every_n_steps=5", "log.grad_norm=true")

@@ -221,6 +221,7 @@ def test_the_hook_tells_of_a_trial_renamed_by_hand(wide):
     assert "0.25" in trials(wide, "tree")
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_runs_of_a_renamed_trial_are_found(wide):
     trials(wide, "new", "deep", "--from", "wide", "--no-check")

@@ -53,6 +53,7 @@ def call(capsys, projects, *words):
     return code, out.out, out.err
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_branches_with_the_newest_release(template, tmp_path, capsys):
     old = make_project(template, tmp_path / "old", "1.3.0")
@@ -69,6 +70,7 @@ def test_branches_with_the_newest_release(template, tmp_path, capsys):
     assert "fleet" not in git(old, "worktree", "list")
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_a_project_with_an_address_gets_the_branch_pushed(template, tmp_path, capsys):
     old = make_project(template, tmp_path / "old", "1.3.0")

@@ -130,6 +130,7 @@ def test_what_copier_refuses_is_said_in_words(tmp_path, more, problem):
     assert problem in spoil(tmp_path, {"copier.yml": settings + more})
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_a_good_change_of_everything_passes(tmp_path):
     """What SPOILT does, done well."""
