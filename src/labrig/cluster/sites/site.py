@@ -30,7 +30,7 @@ from ..schedulers import scheduler_names, scheduler_of
 from ..schedulers.command import run_scheduler_command
 from ..sections import JobSettings, Queue, Resource, SiteSettings
 
-# What {names} in options of a job stand for, next to the keys of `job`; site_rules.py fills them in
+# What {names} in options of a job stand for, next to the keys of `job`; rules.py fills them in
 FILLED_IN = (
     *("name", "nodes", "gpus", "tasks_per_node", "cpus_per_task", "n_tasks"),
     *("n_cores", "cores_per_node"),

@@ -1,1 +1,1 @@
-"""Reads a data file in a training: find, stage, order, load."""
+"""Reads a data file in a training: stage, order, load."""

@@ -1,1 +1,1 @@
-"""Lists runs: rows, columns, filters, `lab runs list`, `show` and `cost`, and curves."""
+"""Lists runs: columns, `lab runs list`, `show` and `cost`, and curves."""

@@ -1,1 +1,1 @@
-"""Reads a record: a run, its attempts, its status, its settings, its metrics."""
+"""Reads a record: runs, attempts, rows, filters and which run is meant."""

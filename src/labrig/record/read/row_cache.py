@@ -1,9 +1,9 @@
 """What a listing needs of a run, and a cache of it, which makes it fast to list thousands.
 
-The cache may be deleted at any time. It is a file on this machine's own disk. A row
-counts as long as its run's summary.json has the same
-time and size; a new note or evaluation touches that file. When the cache is missing, damaged, older or on a
-read-only disk, all rows are read from the runs. Only listings write it.
+The cache may be deleted at any time. It is a file on this machine's own disk. A row counts as long
+as its run's summary.json has the same time and size; a new note or evaluation touches that file.
+When the cache is missing, damaged, older or on a read-only disk, all rows are read from the runs.
+Only listings write it.
 
 The rows are written by `marshal`, as Python writes its own .pyc files: they are read in a quarter
 of the time that JSON or SQLite takes. What many rows share, such as a section of their settings, is
