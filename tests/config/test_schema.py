@@ -17,6 +17,7 @@ from labrig.config.setting import defaults_of, fits
 from labrig.errors import LabError
 from labrig.project import Project
 from projects import LIBRARY, ROOT, call, environment_of, work_on
+from repositories import write
 
 sys.path.append(str(ROOT / "hooks"))
 import settings_files
@@ -69,6 +70,12 @@ def test_conf_holds_every_default_and_nothing_else():
     assert [each.name.rstrip("_") for each in fields(LabSettings)] == list(LAB)[
         : len(fields(LabSettings))
     ]
+
+
+def test_a_projects_own_file_of_an_option_is_all_of_it(own_project):
+    write(own_project, {"src/myproj/conf/profile/torch.yaml": "kind: torch\nactive_steps: 7\n"})
+    composed = compose(Project.find(own_project), ["trial=baseline", "profile=torch"])
+    assert composed.config.profile == {"kind": "torch", "active_steps": 7}
 
 
 @pytest.mark.parametrize("name", SETTINGS)
