@@ -2,33 +2,22 @@
 
     python benchmarks/report.py [RUNS [POINTS]]
 
-Limits: 10 s of CPU time and 15 MB for the page; it opens within 2 s and sorts within 0.1 s. The served page
-(`--serve`) has the same limits; then a run gets a row every 10 s, as one that trains would, and the page follows.
+Limits: 10 s of CPU time and 15 MB for the page; it opens within 2 s and sorts within 0.1 s.
 """
 
 import json
 import math
 import random
-import signal
-import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
-import psutil
 from cpu_seconds import cpu_s, say
 from made_runs import make_runs
 from project_copy import LAB, make_project  # first: it makes tests/helpers importable
 
 # isort: split
 from chromium import DESKTOP, started_chromium
-from labrig.project import Project
-from labrig.record.write.begin import begin_attempt
-from projects import work_on
-from record_package import create
 
 ROW = "#runs tbody tr[data-run]"
 SORT = """async () => {
@@ -37,21 +26,6 @@ SORT = """async () => {
   await new Promise((done) => requestAnimationFrame(() => setTimeout(done)));
   return performance.now() - begin;
 }"""
-
-# The longest time between two pictures since the last call: what a person feels as a page that hangs.
-WATCH_PICTURES = """() => {
-  window.longest_ms = 0;
-  let last = performance.now();
-  const next = (now) => {
-    window.longest_ms = Math.max(window.longest_ms, now - last);
-    last = now;
-    requestAnimationFrame(next);
-  };
-  requestAnimationFrame(next);
-}"""
-QUIET_S = 20
-N_CHANGES = 5
-BETWEEN_CHANGES_S = 10
 
 
 def write_metrics(folder: Path, n_points: int) -> None:
@@ -91,58 +65,6 @@ def look(address: str) -> None:
             page.close()
 
 
-@contextmanager
-def served(project: Path) -> Iterator[tuple[str, psutil.Process]]:
-    """The address of `lab report --serve`, and its process."""
-    begin_s = time.perf_counter()
-    command = [*LAB, "report", "--serve"]
-    with subprocess.Popen(command, cwd=project, stdout=subprocess.PIPE, text=True) as server:
-        try:
-            assert server.stdout
-            address = server.stdout.readline().strip()
-            say("served: starts, up to its address", [time.perf_counter() - begin_s])
-            yield address, psutil.Process(server.pid)
-        finally:
-            server.send_signal(signal.SIGINT)
-
-
-def follow(address: str, server: psutil.Process, project: Project) -> None:
-    """How soon an open page shows a new row, what that costs the server, and how long the page hangs."""
-
-    def used_s() -> float:
-        times = server.cpu_times()
-        return times.user + times.system
-
-    with started_chromium() as browser:
-        page = browser.new_page(viewport=DESKTOP)
-        page.goto(address)
-        page.locator(ROW).first.wait_for()
-        page.wait_for_timeout(3000)
-        before_s = used_s()
-        time.sleep(QUIET_S)
-        say("all ended: CPU of the server per second", [(used_s() - before_s) / QUIET_S])
-        run = create(project)
-        attempt = begin_attempt(run, project, accelerator="cpu", world_size=1)
-        page.evaluate(WATCH_PICTURES)
-        waited_s, cost_s, hung_s = [], [], []
-        for k in range(N_CHANGES):
-            before_s, begin_s = used_s(), time.perf_counter()
-            page.evaluate("window.longest_ms = 0")
-            loss = f"0.000{k + 1}"
-            row = {"step": k, "epoch": 0, "attempt": 1, "time_unix_s": time.time()}
-            with open(run.dir / "metrics.jsonl", "a") as file:
-                file.write(json.dumps(row | {"val/loss": float(loss)}) + "\n")
-            page.locator(ROW, has_text=run.id).get_by_text(loss).first.wait_for()
-            waited_s.append(time.perf_counter() - begin_s)
-            page.wait_for_timeout(1000 * BETWEEN_CHANGES_S)
-            cost_s.append(used_s() - before_s)
-            hung_s.append(page.evaluate("window.longest_ms") / 1000)
-        attempt.end("finished")
-        say("a new row of a run that trains, until the page shows it", waited_s)
-        say(f"CPU of the server per row, with {BETWEEN_CHANGES_S} s of quiet", cost_s)
-        say("longest time between two pictures of the page", hung_s)
-
-
 def main() -> None:
     n_runs, n_points = (int(word) for word in [*sys.argv[1:], "2000", "1000"][:2])
     with tempfile.TemporaryDirectory() as temporary:
@@ -152,9 +74,6 @@ def main() -> None:
         seconds, printed = cpu_s([*LAB, "report"], project, TMPDIR=temporary)
         say(f"page of {n_runs} runs with {n_points} rows", [seconds], printed.strip())
         look((project / "runs/report.html").as_uri())
-        with served(project) as (address, server):
-            look(address)
-            follow(address, server, work_on(Project(project, "myproj")))
 
 
 if __name__ == "__main__":

@@ -39,34 +39,27 @@ PROGRAM = (
 STYLES = ("uplot/uPlot.min.css", "style.css")
 
 
-def format_page(report: PageReport, watch_s: float | None, is_served: bool = False) -> str:
+def format_page(report: PageReport, watch_s: float | None) -> str:
     """The whole page.
 
     Args:
         watch_s: seconds after which it loads itself again; None: never.
-        is_served: it may ask its server for new rows.
     """
     program = read_parts([*LIBRARY, *PROGRAM])
     page = read_parts(["page.html"])
-    blocks = [data_block(name, packed) for name, packed in packed_blocks(report, watch_s).items()]
+    table = json.dumps(report.table | {"watch_s": watch_s}, separators=(",", ":"))
+    data = {"table": pack(hide_secrets(table).encode("ascii"))}
+    data |= {f"curves-{n}": each.packed for n, each in enumerate(report.curves)}
+    data |= {f"picture-{n}": each.content for n, each in enumerate(report.pictures) if each.content}
     replacements = {
-        "<!-- policy -->": policy(program, is_served),
+        "<!-- policy -->": policy(program),
         "/* style */": read_parts(STYLES),
-        "<!-- data -->": "\n".join(blocks),
+        "<!-- data -->": "\n".join(data_block(name, packed) for name, packed in data.items()),
         "/* program */": program,
     }
     for place, text in replacements.items():
         page = page.replace(place, text)
     return page
-
-
-def packed_blocks(report: PageReport, watch_s: float | None = None) -> dict[str, str]:
-    """The data of a page by the names of their blocks."""
-    table = json.dumps(report.table | {"watch_s": watch_s}, separators=(",", ":"))
-    blocks = {"table": pack(hide_secrets(table).encode("ascii"))}
-    blocks |= {f"curves-{n}": each.packed for n, each in enumerate(report.curves)}
-    pictures = {f"picture-{n}": picture.content for n, picture in enumerate(report.pictures)}
-    return blocks | {name: content for name, content in pictures.items() if content}
 
 
 def read_parts(names: list[str] | tuple[str, ...]) -> str:
@@ -83,13 +76,13 @@ def is_page(content: bytes) -> bool:
     return begins_so and data_block("table", "").partition("</")[0].encode() in content
 
 
-def policy(program: str, is_served: bool) -> str:
-    """Lets the browser run this program only, and fetch nothing from anywhere but its own server."""
+def policy(program: str) -> str:
+    """Lets the browser run this program only, and fetch nothing from anywhere."""
     digest = base64.b64encode(hashlib.sha256(program.encode()).digest()).decode("ascii")
     rules = (
         f"default-src 'none'; script-src 'sha256-{digest}'; style-src 'unsafe-inline'; "
         "img-src data:; base-uri 'none'; form-action 'none'"
-    ) + ("; connect-src 'self'" if is_served else "")
+    )
     return f'<meta http-equiv="Content-Security-Policy" content="{rules}">'
 
 

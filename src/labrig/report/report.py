@@ -33,15 +33,6 @@ def report_command(project: Project, args: list[str]) -> None:
     is_place = options.output is None or file.parent.is_dir()
     if file.is_dir() or not is_place:
         raise LabError(f"-o {options.output}: expected a file in a directory that exists")
-    if options.serve:
-        if options.watch is not None or options.output:
-            raise LabError(
-                "--serve follows the runs by itself and writes no file. Leave out --watch and -o"
-            )
-        from .serve import serve_report
-
-        serve_report(project, sources, filters)
-        return
     if options.watch is not None and options.watch <= 0:
         raise LabError(f"--watch {options.watch:g}: expected seconds, more than 0")
     refuse_to_overwrite(file, is_page)
@@ -83,11 +74,6 @@ def report_parser() -> argparse.ArgumentParser:
         const=WATCH_S,
         metavar="SECONDS",
         help=f"write it again every {WATCH_S} s, until no run is queued or running",
-    )
-    parser.add_argument(
-        "--serve",
-        action="store_true",
-        help="show it in a browser on this machine, with new rows as they come, until Ctrl-C",
     )
     return parser
 

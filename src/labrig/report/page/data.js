@@ -9,11 +9,6 @@ async function openBlock(id) {
   return new Uint8Array(await new Response(stream).arrayBuffer());
 }
 
-function setBlock(id, packed) {
-  const block = document.getElementById(id) ?? document.body.appendChild(element("script", { type: "text/plain", id }));
-  block.textContent = packed;
-}
-
 function fromBase64(text) {
   if (Uint8Array.fromBase64) return Uint8Array.fromBase64(text);
   const characters = atob(text);

@@ -10,7 +10,6 @@ const PARTS = [
   { id: "leaderboard", title: "Leaderboard", draw: drawLeaderboard },
   { id: "cost", title: "Cost", draw: drawCost },
 ];
-const FOLLOW_MS = 2000; // between two questions to the server
 const TYPING_MS = 150; // after the last key, before the filter is applied
 
 async function openPage() {
@@ -34,25 +33,6 @@ async function openPage() {
   listen();
   drawAll();
   if (report.watch_s) setTimeout(loadAnew, 1000 * report.watch_s);
-  if (report.version) setTimeout(followServer, FOLLOW_MS);
-}
-
-/** Asks `lab report --serve` for what is new, and draws it in place: what was chosen and scrolled stays. */
-async function followServer() {
-  try {
-    const answer = await fetch(`news?after=${report.version}`);
-    if (answer.status === 200) {
-      for (const [name, packed] of Object.entries(await answer.json())) setBlock(name, packed);
-      openedCurves.clear();
-      await openReport();
-      makeColumns();
-      drawAll();
-    }
-    document.body.classList.remove("gone");
-  } catch {
-    document.body.classList.add("gone"); // the server: style.css says so
-  }
-  setTimeout(followServer, FOLLOW_MS);
 }
 
 /** Loads the page that was written meanwhile, but not under the hands of somebody who types or reads a dialog. */
