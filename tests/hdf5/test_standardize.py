@@ -80,6 +80,15 @@ def test_a_constant_column_becomes_zero_and_nan_does_not_count(tmp_path):
         batch_of(module(tmp_path, {"x": x * np.nan, "z": x}, standardize="x"))
 
 
+def test_a_constant_column_has_no_deviation_by_the_rounding_of_its_mean(tmp_path):
+    """Of float64 the mean of a thousand 0.1 is not 0.1, and 0.3 became 10**14."""
+    x = np.where(np.arange(2000) < 1000, 0.1, 0.3)[:, None] + [0.0, 1e6]
+    data = module(tmp_path, {"x": x, "y": x}, standardize="x")
+    train, _ = batch_of(data, "train")
+    assert (train == 0).all()
+    np.testing.assert_allclose(batch_of(data)[0], 0.2, rtol=1e-6)
+
+
 def test_the_state_of_one_run_holds_for_other_data(tmp_path):
     x = RNG.normal(5, 2, size=(60, 3))
     state = module(tmp_path, {"x": x, "y": x}, standardize="x").state_dict()

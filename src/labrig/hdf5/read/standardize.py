@@ -66,17 +66,20 @@ def statistics_of(layout: Layout, name: str, rows: np.ndarray) -> dict[str, torc
                 yield np.concatenate(flat).astype(np.float64) - first
 
     def mean_of_blocks(first: np.ndarray | float, power: int) -> np.ndarray:
+        """Of equal values that value, which a sum of many would miss by its rounding."""
         total, count = np.zeros(shape), np.zeros(shape)
+        low, high = np.full(shape, np.inf), np.full(shape, -np.inf)
         for block in blocks(first):
-            is_value = ~np.isnan(block)
-            powered = np.where(is_value, block, 0) ** power
-            total = total + powered.sum(axes).reshape(shape)
-            count = count + is_value.sum(axes).reshape(shape)
+            powered = block**power
+            total = total + np.nansum(powered, axes).reshape(shape)
+            count = count + (~np.isnan(block)).sum(axes).reshape(shape)
+            low = np.fmin(low, np.fmin.reduce(powered, axes, initial=np.inf).reshape(shape))
+            high = np.fmax(high, np.fmax.reduce(powered, axes, initial=-np.inf).reshape(shape))
         if not count.all():
             raise DataFileError(
                 f"{layout.path}: {name} has no value in the training rows, so no mean. Look at the data."
             )
-        return np.asarray(total / count)
+        return np.where(low == high, low, total / count)
 
     mean = mean_of_blocks(0.0, 1)
     deviation = np.sqrt(mean_of_blocks(mean, 2))
