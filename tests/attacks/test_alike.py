@@ -20,14 +20,15 @@ NO_CODE = {"dirty": None, "reason": "a test"}  # git takes most of the time
 SETTINGS = """\
 seed: {seed}
 checkpoint: {{monitor: val/iou, mode: max}}
-data: {{fold: {fold}}}
-trainer: {{limit_val_batches: {limit}}}
+data: {{fold: {fold}, batch_size: {batch_size}}}
+trainer: {{limit_val_batches: {limit}, overfit_batches: {overfit}}}
 """
 
 
-def train_on(project, data, iou, seed=0, trial="baseline", fold="null", limit=1.0):
+def train_on(project, data, iou, seed=0, trial="baseline", **changed):
     """A finished run that read these data."""
-    settings = SETTINGS.format(seed=seed, fold=fold, limit=limit)
+    usual = {"fold": "null", "limit": 1.0, "overfit": 0, "batch_size": 64}
+    settings = SETTINGS.format(seed=seed, **usual | changed)
     run = create(project, trial=trial, seed=seed, config_yaml=settings, overrides=[], code=NO_CODE)
     attempt = begin_attempt(run, project, **({"data": data} if data else {}))
     MetricsLog(run.dir, attempt.n).append(10, 0, {"val/iou": iou, "val/loss": 1 - iou})
@@ -50,6 +51,7 @@ OTHERS = {
     "a fold that a setting chooses": {"data": FILE, "fold": 0},
     "a part of the split": {"data": FILE, "limit": 0.1},
     "one batch": {"data": FILE, "limit": 1},
+    "the first batches, to overfit": {"data": FILE, "overfit": 1},
 }
 
 
@@ -68,6 +70,19 @@ def test_the_best_is_of_the_whole_split(project, capsys, other):
     assert [row["metrics"]["val/iou"] for row in json.loads(listed.out)] == [0.6, 0.5, 0.9]
     assert "below the others: 1 run on other samples" in listed.err
     assert fold.id == json.loads(listed.out)[-1]["run_id"]
+
+
+def test_one_batch_of_another_size_is_another_part(project):
+    """One batch of 4 samples with all of them right stood before one of 128."""
+    for seed, (limit, batch_size) in enumerate([(1, 4), (1, 128), (1, 4), (1.0, 4), (1.0, 128)]):
+        train_on(project, FILE, 0.5, seed=seed, limit=limit, batch_size=batch_size)
+    rows = rows_of(project)
+    sizes = [row["settings"]["data"]["batch_size"] for row in alike(rows, "val/iou").rows]
+    assert sorted(sizes) == [4, 128]  # of all samples, whose batches do not matter
+    limits = [row["settings"]["trainer"]["limit_val_batches"] for row in rows]
+    parts = [row for row, limit in zip(rows, limits, strict=True) if isinstance(limit, int)]
+    assert len(alike(parts, "val/iou").rows) == 2
+    assert len(alike(rows, "test/iou").rows) == 5
 
 
 def test_the_data_of_the_newest_run_are_those_one_compares_on(project, capsys):

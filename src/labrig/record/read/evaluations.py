@@ -15,12 +15,13 @@ from ..files.json_lines import read_lines
 from ..files.schema import Evaluation, Row
 from .attempt_files import AttemptFiles
 from .ranking import split_of
-from .settings import value_of
+from .settings import ABSENT, value_of
 from .status import deciding_attempt
 
 EVALUATIONS = "evaluations.jsonl"
 TEST = "test"  # the split
 HASH_CHARACTERS = 6  # of the data, in the name of a metric
+NO_LIMIT = frozenset(map(repr, (ABSENT, None, 1.0, 0, 0.0)))  # of batches, as settings say it
 # What `place_of` gives, at the end of the name of a metric. A metric may have an @ of its own: hits@10.
 ELSEWHERE = re.compile(r"@([^@]+-(?:[0-9a-f]{6}|unhashed)(?:/[^@]+)?)$")
 
@@ -107,7 +108,7 @@ class EvaluatedOn:
     Args:
         data: hash of the content of the data; None: not recorded.
         samples: hash of the rows that make the split; None: the split of the file.
-        part: settings that take a part of them.
+        part: settings that take a part of them, and what the part then follows from.
     """
 
     data: str | None
@@ -150,8 +151,15 @@ def evaluated_on(row: Row, metric: str) -> EvaluatedOn:
     data = row["data"] or {}
     rows = data.get("rows")
     samples = rows.get(split) if isinstance(rows, dict) else None
-    keys = (f"trainer.limit_{split}_batches", "data.folds", "data.fold")
-    part = tuple(repr(value_of(row["settings"], key)) for key in keys)
+    settings = row["settings"]
+    names = ["limit_val_batches", "overfit_batches"] if split == "val" else ["limit_test_batches"]
+    limits = [repr(value_of(settings, f"trainer.{name}")) for name in names]
+    limits = ["" if limit in NO_LIMIT else limit for limit in limits]
+    keys = ["data.folds", "data.fold"]
+    if any(limits):  # one batch of 4 is another part than one of 128, or than one of each process
+        keys += ["data.batch_size"]
+        limits.append(str((row.get("resolved") or {}).get("world_size")))
+    part = (*limits, *(repr(value_of(settings, key)) for key in keys))
     return EvaluatedOn(as_hash(data.get("sha256")), as_hash(samples), part)
 
 
