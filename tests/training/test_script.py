@@ -1,11 +1,13 @@
 """Scripts that run as they are: what they are given, what is recorded, and how they end."""
 
+import argparse
 import json
 import signal
 import sys
 from pathlib import Path
 
 import pytest
+from labrig.training.start.script import fit_words, typed_texts, words_of
 from projects import call, copy_project, equip
 from trainings import add_trial, last, rows, start
 
@@ -199,6 +201,32 @@ def test_an_option_is_written_as_its_kind_wants(own):
     assert "--lr is given twice" in said
     said = call(own, "lab", "train", "trial=options", "trainer.max_epochs=3", rc=2)
     assert "trainer.max_epochs has no effect on a script" in said
+
+
+def fitted(parser, options, *typed):
+    words = words_of(options, [], "--key=value")
+    return vars(parser.parse_args(fit_words(parser, words, options, typed_texts(typed))))
+
+
+@pytest.mark.parametrize("value", [True, False])
+def test_false_is_false_where_argparse_makes_true_of_its_text(value):
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--half", type=bool, default=not value)
+    assert fitted(parser, {"half": value}) == {"half": value}
+
+
+@pytest.mark.parametrize(
+    ("text", "value"), [("1.50", 1.5), ("1e3", 1000.0), ("1_000", 1000), ("TRUE", True)]
+)
+def test_an_option_that_takes_a_text_gets_it_as_it_was_typed(capsys, text, value):
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--tag")
+    parser.add_argument("--size", type=float)
+    assert fitted(parser, {"size": 1000.0}, "args.size=1e3") == {"tag": None, "size": 1000}
+    with pytest.raises(SystemExit):
+        fitted(parser, {"tag": value}, f"+args.tag={text}")
+    assert f"Type: 'args.tag=\"{text}\"'" in capsys.readouterr().err
+    assert fitted(parser, {"tag": text}, f'args.tag="{text}"')["tag"] == text
 
 
 @pytest.mark.release

@@ -282,12 +282,22 @@ def for_hydra(value: Any) -> str:
     return text if PLAIN.fullmatch(text) else in_quotes(text)
 
 
+def typed_texts(overrides: Sequence[str]) -> dict[str, str]:
+    """What was typed for each option, as `1.50`, of which Hydra makes the number 1.5."""
+    pairs = (word.lstrip("+").partition("=") for word in overrides)
+    return {key.removeprefix("args."): text for key, _, text in pairs if key.startswith("args.")}
+
+
 def fit_words(
-    parser: argparse.ArgumentParser, words: list[str], options: Mapping[str, Any]
+    parser: argparse.ArgumentParser,
+    words: list[str],
+    options: Mapping[str, Any],
+    typed: Mapping[str, str],
 ) -> list[str]:
     """`words` with each of `options` that the parser knows written as its kind wants.
 
-    Ends the program with the parser's message where a switch cannot have the value.
+    Ends the program with the parser's message where a switch cannot have the value, or where a text
+    that was `typed` would become another one.
     """
     for name, value in options.items():
         # argparse says nowhere else which option a word means
@@ -295,9 +305,27 @@ def fit_words(
         written = words_for(name, value)
         places = [n for n in range(len(words)) if words[n : n + len(written)] == written]
         if action and places:
+            _refuse_other_text(parser, action, name, value, typed.get(name))
             fitting = fit_words_of(parser, action, name, value)
             words = [*words[: places[0]], *fitting, *words[places[0] + len(written) :]]
     return words
+
+
+def _refuse_other_text(
+    parser: argparse.ArgumentParser,
+    action: argparse.Action,
+    name: str,
+    value: Any,
+    typed: str | None,
+) -> None:
+    is_text = action.type in (None, str) and action.nargs != 0
+    if typed is None or not is_text or not isinstance(value, bool | int | float):
+        return
+    if typed != str(value):
+        parser.error(
+            f"args.{name}={typed} is read as {value}, and {flag_of(name)} takes a text. "
+            f"Type: 'args.{name}=\"{typed}\"'"
+        )
 
 
 def fit_words_of(
@@ -312,6 +340,8 @@ def fit_words_of(
         if not value and action.default is not None and action.default == action.const:
             parser.error(f"args.{name}: false, but {flag} is on without being given")
         return [flag] if value else []
+    if action.type is bool and isinstance(value, bool):  # of which bool("False") makes True
+        return words_for(name, value or "")
     if isinstance(value, list) and action.nargs is None:  # --add a --add b
         return [word for item in value for word in words_for(name, item)]
     return words_for(name, value)

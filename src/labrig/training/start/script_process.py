@@ -31,9 +31,18 @@ from ...project import this_project
 from ...record.files.manifest import write_listed
 from ...record.freeze.loading import OWN, SourceLoader
 from ...record.read.attempt_files import PROGRAM, read_attempt
+from ...record.read.run import typed_overrides
 from ...record.write.ran import RanCode, code_of_process, imported_code, places_in
 from ..exact.stopped import Stopped
-from .script import attempt_of_process, find_script, fit_words, options_in, policy_of, words_of
+from .script import (
+    attempt_of_process,
+    find_script,
+    fit_words,
+    options_in,
+    policy_of,
+    typed_texts,
+    words_of,
+)
 
 MAX_TEXT = 1000  # characters of a recorded value
 
@@ -52,7 +61,9 @@ def main() -> None:
     name = f"attempts/{attempt}/{PROGRAM}" if discover().rank == 0 else None
     report = ScriptReport(run.dir, name, words)
     report.write()
-    watch_parsers(report, dict(options_in(args)))
+    overrides = read_attempt(run.dir, attempt).start.get("overrides") or []
+    typed = typed_texts([*typed_overrides(run.dir), *overrides])
+    watch_parsers(report, dict(options_in(args)), typed)
     when_imported("click.core", lambda module: watch_click(report, module.Command))
     seed_generators(config.seed)
     script = find_script(config)
@@ -108,7 +119,9 @@ def plain(value: Any, name: str = "") -> Any:
     return hide_secrets(text)[:MAX_TEXT]
 
 
-def watch_parsers(report: ScriptReport, options: Mapping[str, Any]) -> None:
+def watch_parsers(
+    report: ScriptReport, options: Mapping[str, Any], typed: Mapping[str, str]
+) -> None:
     """Has every parser of argparse, also one of a class of its own, report what it parsed.
 
     Right before it reads the words, those of `args` are written as the kind of each option wants.
@@ -120,9 +133,9 @@ def watch_parsers(report: ScriptReport, options: Mapping[str, Any]) -> None:
     def with_fitting_words(
         self: Any, args: Sequence[str] | None = None, *rest: Any, **named: Any
     ) -> Any:
-        sys.argv[1:] = fit_words(self, sys.argv[1:], options)
+        sys.argv[1:] = fit_words(self, sys.argv[1:], options, typed)
         report.said["argv"] = [hide_secrets(word) for word in sys.argv[1:]]
-        words = sys.argv[1:] if args is None else fit_words(self, list(args), options)
+        words = sys.argv[1:] if args is None else fit_words(self, list(args), options, typed)
         return known(self, words, *rest, **named)
 
     def reporting(method: Callable[..., Any]) -> Callable[..., Any]:
