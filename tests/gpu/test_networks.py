@@ -3,7 +3,8 @@
 import pytest
 from gpu_runs import EXACT, TRIAL, keep_figure, learn_on_gpu, samples_per_s, train
 from in_process import COLOUR, difference
-from rehearsal import REHEARSED
+from labrig.training.parts.compile import CompiledForward
+from rehearsal import REHEARSED, only_a_gpu_shows
 from requirements import gpu, triton
 
 pytestmark = gpu
@@ -53,6 +54,10 @@ def test_a_step_of_graphs_alone_learns_the_same(home, caches, monkeypatch):
     graphs = learn_on_gpu(home, *settings, *GRAPHS.split())
     assert "compiled:" in graphs.printed
     assert difference(plain, graphs) < 1e-3
+    only_a_gpu_shows("a captured step")
+    step = graphs.witness.optimizer.step
+    assert isinstance(step.compiled, CompiledForward), "the step was not captured"
+    assert step.compiled.reason is None, "it fell back to the step as it is"
 
 
 @triton

@@ -12,6 +12,7 @@ from in_process import BASELINE, LINEAR, difference, learn
 from labrig import env
 from labrig.errors import LabError, Refused
 from labrig.training.lightning_internals_torch import CompilerWatch
+from labrig.training.parts import compile as compile_parts
 from labrig.training.parts.compile import CompiledForward, capture_step, require_capturable
 from programs import need
 from projects import call
@@ -208,7 +209,52 @@ def test_a_captured_step_of_an_optimizer_follows_the_schedule_without_compiling_
     assert (counts["graphs"], counts["recompilations"]) == (1, 0)
 
 
+def steps_with_a_later_group(capture):
+    """Weights of two layers after 12 steps, of which Adam learns of the second one after 6, and the rates."""
+    torch.manual_seed(0)
+    first, second = nn.Linear(8, 8), nn.Linear(8, 2)
+    adam = torch.optim.Adam(second.parameters(), lr=1e-2, capturable=capture, foreach=True)
+    if capture:
+        capture_step(adam, "reduce-overhead")
+    rates = []
+    for n, x_BC in enumerate(torch.randn(12, 16, 8)):
+        if n == 6:
+            adam.add_param_group({"params": list(first.parameters()), "lr": 3e-3})
+        for group in adam.param_groups:
+            group["lr"] *= 0.9
+        adam.zero_grad()
+        second(first(x_BC)).square().mean().backward()
+        adam.step()
+        rates.append([group["lr"] for group in adam.param_groups])
+    assert not capture or adam.step.compiled.reason is None
+    return [*first.parameters(), *second.parameters()], rates
+
+
+@pytest.mark.slow
+def test_a_captured_step_takes_groups_that_are_added_later():
+    """As BackboneFinetuning adds them."""
+    weights, rates = steps_with_a_later_group(capture=True)
+    usual_weights, usual_rates = steps_with_a_later_group(capture=False)
+    torch.testing.assert_close(weights, usual_weights)
+    assert rates == usual_rates
+    assert [len(of_step) for of_step in rates] == [1] * 6 + [2] * 6
+
+
 GRAPHS = ("speed.compile=reduce-overhead", "optimizer=adam", "+optimizer.capturable=true")
+
+
+@pytest.mark.slow
+def test_a_fit_with_captured_steps_learns_the_same_and_warns_of_nothing(home, monkeypatch, recwarn):
+    """On the CPU, where torch compiles the step and records no graph of it."""
+    monkeypatch.setattr(compile_parts, "require_capturable", lambda *_: None)
+    settings = (*BASELINE, *WAVY, "optimizer=adam", "optimizer.fused=false", "schedule=cosine")
+    usual = learn(home, *settings, TWO_BATCHES)
+    captured = learn(home, *settings, *GRAPHS, TWO_BATCHES)
+    assert captured.witness.optimizer.step.compiled.reason is None
+    assert "compiled: 2 graphs" in captured.printed
+    assert difference(usual, captured) < 1e-4
+    assert captured.witness.learning_rates == usual.witness.learning_rates
+    assert not [warned for warned in recwarn if "step()" in str(warned.message)]
 
 
 @pytest.mark.slow

@@ -87,7 +87,7 @@ def fused_adam_step(adam: Any, closure: Callable[[], Any]) -> None:
     if not is_known or any(one is None for one in gradients):
         adam.step()
         return
-    adam._opt_called = True  # a schedule warns without it
+    note_stepped(adam)
     names = ("exp_avg", "exp_avg_sq", "step")
     means, squares, steps = ([one[name] for one in state.values()] for name in names)
     update = torch._fused_adamw_ if group["decoupled_weight_decay"] else torch._fused_adam_
@@ -97,6 +97,12 @@ def fused_adam_step(adam: Any, closure: Callable[[], Any]) -> None:
         # A CPU would make a tensor of the number for each parameter.
         torch._foreach_add_(steps, torch.ones(()) if steps[0].is_cpu else 1)
         update(group["params"], gradients, means, squares, [], steps, **words)
+
+
+def note_stepped(optimizer: Any) -> None:
+    """`LRScheduler.step` warns of an optimizer that has not stepped, by what its wrapper of
+    `optimizer.step` notes."""
+    optimizer._opt_called = True
 
 
 def is_of_optim(step: Any) -> bool:

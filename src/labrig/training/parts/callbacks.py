@@ -120,7 +120,7 @@ def fit_callbacks(config: DictConfig, run: Run, attempt: int) -> list[L.Callback
         "batch_size": [found_batch_size],
         "nodes": [NodeFacts(run, attempt)],
         "idle": [IdleWatch(config, run)],
-        "compiled": tell_compiled(config, partial(note_attempt, run.dir, attempt)),
+        "compiled": compiler_callbacks(config, partial(note_attempt, run.dir, attempt)),
         "loaders": [PlainLoaders(config.seed)],
         "unsaved": [Unsaved(own)],
         "resumed": resumed,
@@ -142,7 +142,9 @@ def fit_callbacks(config: DictConfig, run: Run, attempt: int) -> list[L.Callback
     return in_order
 
 
-def tell_compiled(config: DictConfig, note: Callable[..., None] | None = None) -> list[L.Callback]:
+def compiler_callbacks(
+    config: DictConfig, note: Callable[..., None] | None = None
+) -> list[L.Callback]:
     """The callbacks that say whether the networks run compiled, and compile the optimizer's step."""
     mode = config.speed.compile
     if not mode:

@@ -7,7 +7,7 @@ import os
 import shutil
 from collections.abc import Callable
 from copy import deepcopy
-from functools import partial
+from functools import partial, wraps
 from types import MethodType
 from typing import Any
 
@@ -24,6 +24,7 @@ from ..lightning_internals_torch import (
     CompilerWatch,
     compile_errors,
     frames_compiled,
+    note_stepped,
     reason_of,
 )
 from ..watch.print_line import print_line
@@ -107,11 +108,14 @@ def capture_step(optimizer: Optimizer, mode: str) -> None:
     The closure is called once and first, as most optimizers do.
     """
     compiled = CompiledForward(partial(type(optimizer).step, optimizer), {"mode": mode})
-    tensors = [make_rate(group) for group in optimizer.param_groups]
+    tensors: list[Tensor] = []
 
+    @wraps(optimizer.step)  # a schedule that was made before has marked it
     def step(optimizer: Any, closure: Callable[[], Any] | None = None) -> Any:
         loss = closure() if closure else None
         groups = optimizer.param_groups
+        # A callback may add groups while it trains, as BackboneFinetuning does.
+        tensors.extend(map(make_rate, groups[len(tensors) :]))
         rates = [group["lr"] for group in groups]
         for group, tensor in zip(groups, tensors, strict=True):
             group["lr"] = tensor.fill_(group["lr"])
@@ -120,7 +124,7 @@ def capture_step(optimizer: Optimizer, mode: str) -> None:
         finally:
             for group, rate in zip(groups, rates, strict=True):
                 group["lr"] = rate
-        optimizer._opt_called = True  # a schedule warns without it
+        note_stepped(optimizer)
         return loss
 
     vars(step)["compiled"] = compiled  # for `TellCompiled`

@@ -29,7 +29,7 @@ from ..exact.unsaved import GradientsByHand
 from ..lightning_internals import Internals
 from ..trained.load import complete_load_from_checkpoint
 from .build import build
-from .callbacks import fit_callbacks, tell_compiled
+from .callbacks import compiler_callbacks, fit_callbacks
 from .compile import TellCompiled
 from .ddp import BuffersAgree, cluster_environment, is_in_parts, own_strategy, strategy_for
 from .loggers import build_loggers
@@ -124,7 +124,7 @@ def plain_trainer(
     if has_several:
         callbacks = [BuffersAgree(), *callbacks]
     if not any(isinstance(callback, TellCompiled) for callback in callbacks):
-        callbacks = [*callbacks, *tell_compiled(config)]
+        callbacks = [*callbacks, *compiler_callbacks(config)]
     if not any(isinstance(callback, PlainLoaders) for callback in callbacks):
         callbacks = [*callbacks, PlainLoaders()]  # each says how many samples a batch has
     if any(isinstance(plugin, Precision) for plugin in own_plugins):
