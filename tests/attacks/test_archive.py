@@ -1,7 +1,6 @@
 """An archive publishes what belongs to its runs, and no secret."""
 
 import gzip
-import shutil
 import zipfile
 
 import pytest
@@ -9,7 +8,7 @@ from labrig.errors import LabError, Refused
 from labrig.project import Project
 from labrig.record.read.run import Run
 from labrig.record.write.weights_place import OWNER
-from projects import work_on
+from projects import copy_of, work_on
 from record_package import PACKAGE, call, make_project, train
 
 TOKEN = "hf_" + "a1B2c3D4e5" * 3 + "Zz"
@@ -25,8 +24,7 @@ def trained(tmp_path_factory):
 
 @pytest.fixture
 def own(trained, tmp_path):
-    shutil.copytree(trained.root, tmp_path / "project", symlinks=True)
-    return work_on(Project(tmp_path / "project", PACKAGE))
+    return work_on(Project(copy_of(trained.root, tmp_path / "project"), PACKAGE))
 
 
 @pytest.fixture

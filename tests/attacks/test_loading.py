@@ -1,18 +1,18 @@
 """What Python loads is what was frozen, and what else it reads is in the record."""
 
 import os
-import shutil
 import subprocess
 import sys
 
 import pytest
+from projects import copy_of
 from record_of_imports import lab, run_program, start_of
 from repositories import commit, write
 
 
 @pytest.fixture
 def own(with_extra, tmp_path):
-    return shutil.copytree(with_extra, tmp_path / "myproj", symlinks=True)
+    return copy_of(with_extra, tmp_path / "myproj")
 
 
 EXTRA = "src/myproj/extra.py"

@@ -8,6 +8,7 @@ import zipfile
 
 import pytest
 from labrig.record.freeze.loading import is_generated
+from projects import copy_of
 from record_of_imports import run_program, start_of
 from repositories import commit, git, write
 
@@ -16,7 +17,7 @@ IGNORED = ".venv\n/runs\n/ignored*\n*.ckpt\n*.npy\n*.so\n*.pyc\nsrc/myproj/ignor
 
 @pytest.fixture
 def own(with_extra, tmp_path):
-    folder = shutil.copytree(with_extra, tmp_path / "myproj", symlinks=True)
+    folder = copy_of(with_extra, tmp_path / "myproj")
     write(folder, {".gitignore": IGNORED})
     return folder
 

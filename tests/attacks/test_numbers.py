@@ -1,7 +1,6 @@
 """What is called the best: which values of a metric are better is written or asked for, never guessed."""
 
 import json
-import shutil
 
 import pytest
 from labrig import errors
@@ -14,7 +13,7 @@ from labrig.report.gather import gather_metrics
 from labrig.sweep.definition import define_sweep
 from labrig.trials.numbers import number_trials
 from labrig.trials.result import result_table
-from projects import work_on
+from projects import copy_of, work_on
 from record_package import call, make_project, train
 from repositories import write
 
@@ -56,8 +55,7 @@ def test_the_last_word_of_a_name_is_known(metric, mode):
 @pytest.fixture
 def project(made, tmp_path):
     """A copy of the project with two runs, to change."""
-    root = shutil.copytree(made.root, tmp_path / "project", symlinks=True)
-    return work_on(Project(root, "myproj"))
+    return work_on(Project(copy_of(made.root, tmp_path / "project"), "myproj"))
 
 
 @pytest.fixture(scope="module")

@@ -1,7 +1,5 @@
 """What a command writes where the user says never replaces a file that it did not make."""
 
-import shutil
-
 import pytest
 from labrig.bench.bench import build_parser, check_options
 from labrig.config.completion import completion_command
@@ -9,7 +7,7 @@ from labrig.errors import Refused
 from labrig.machine.own_output import END_BYTES, MARK, refuse_to_overwrite
 from labrig.project import Project
 from labrig.report.report import report_command
-from projects import work_on
+from projects import copy_of, work_on
 from record_package import PACKAGE, call, make_project, train
 
 MODEL = "class Model: ...\n"
@@ -25,8 +23,7 @@ def trained(tmp_path_factory):
 
 @pytest.fixture
 def own(trained, tmp_path):
-    shutil.copytree(trained.root, tmp_path / "project", symlinks=True)
-    return work_on(Project(tmp_path / "project", PACKAGE))
+    return work_on(Project(copy_of(trained.root, tmp_path / "project"), PACKAGE))
 
 
 def report(own, file):

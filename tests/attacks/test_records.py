@@ -21,6 +21,7 @@ from labrig.record.read.rows import read_row
 from labrig.record.read.run import Run
 from labrig.record.read.settings import settings_of_yaml
 from labrig.record.write.begin import begin_attempt
+from projects import copy_of
 from record_package import PACKAGE, call, commit, make_project, train
 from records import relist
 from repositories import git
@@ -42,8 +43,7 @@ def trained(tmp_path_factory):
 @pytest.fixture
 def own(tmp_path, trained):
     """A copy of that project, with its run."""
-    shutil.copytree(trained.root, tmp_path / "project", symlinks=True)
-    return type(trained)(tmp_path / "project", PACKAGE)
+    return type(trained)(copy_of(trained.root, tmp_path / "project"), PACKAGE)
 
 
 def run_dir_of(project):

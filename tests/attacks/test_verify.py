@@ -17,6 +17,7 @@ from labrig.record.verify.files import (
 )
 from labrig.record.verify.results import check_checkpoints, check_metrics
 from labrig.record.write.begin import begin_attempt
+from projects import copy_of
 from record_package import PACKAGE, call, make_project, train
 from records import relist
 
@@ -40,8 +41,7 @@ def trained(tmp_path_factory):
 @pytest.fixture
 def run_dir(tmp_path, trained):
     """The run of a copy of that project."""
-    shutil.copytree(trained.root, tmp_path / "project", symlinks=True)
-    return next((tmp_path / "project/runs/baseline").iterdir())
+    return next((copy_of(trained.root, tmp_path / "project") / "runs/baseline").iterdir())
 
 
 def found(run_dir):

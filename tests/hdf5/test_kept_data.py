@@ -16,7 +16,7 @@ from labrig.record.read.run import Run
 from labrig.record.reproduce.recorded_inputs import kept_path, runs_with_data
 from labrig.training.parts.kept_data import with_kept_data, with_kept_override
 from omegaconf import OmegaConf
-from projects import work_on
+from projects import copy_of, work_on
 from reproduction import edit, lab, make_project, show
 
 X = np.arange(80, dtype=np.float32).reshape(20, 4)
@@ -44,7 +44,7 @@ def original(tmp_path_factory):
 @pytest.fixture
 def own(original):
     """That project at its place, as it was, for this test alone."""
-    folder = shutil.copytree(original, original.with_name("myproj"), symlinks=True)
+    folder = copy_of(original, original.with_name("myproj"))
     work_on(Project(folder, "myproj"))
     yield folder
     shutil.rmtree(folder)

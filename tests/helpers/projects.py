@@ -26,6 +26,11 @@ def copy_project(folder):
     )
 
 
+def copy_of(project, folder):
+    """A copy of the folder of a project with all that it holds, its links as links."""
+    return shutil.copytree(project, folder, symlinks=True)
+
+
 def copy_library(folder):
     """A copy of labrig to change; `folder` goes to PYTHONPATH."""
     shutil.copytree(LIBRARY, folder / "labrig", ignore=shutil.ignore_patterns("__pycache__"))

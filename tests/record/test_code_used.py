@@ -1,7 +1,6 @@
 """The files that a run imported or read are in its record, and decide whose code is the same."""
 
 import os
-import shutil
 import subprocess
 import sys
 
@@ -9,7 +8,7 @@ import pytest
 from labrig.project import Project
 from labrig.record.compare.code_files import code_of_rows
 from labrig.record.read.rows import read_rows
-from projects import environment_of, work_on
+from projects import copy_of, environment_of, work_on
 from record_of_imports import run_program, start_of
 from repositories import commit, git, write
 
@@ -20,7 +19,7 @@ READS = "import os\n\nVALUE = open(os.path.join(os.path.dirname(__file__), 'word
 
 @pytest.fixture
 def own(with_extra, tmp_path):
-    return shutil.copytree(with_extra, tmp_path / "myproj", symlinks=True)
+    return copy_of(with_extra, tmp_path / "myproj")
 
 
 def n_codes(own):

@@ -1,14 +1,13 @@
 """What `lab runs list` shows at 80 columns: checkpoint.monitor and what was varied, under names that a filter takes."""
 
 import json
-import shutil
 
 import pytest
 from labrig.errors import LabError
 from labrig.project import Project
 from labrig.record.read import used
 from labrig.record.read.rows import read_row
-from projects import work_on
+from projects import copy_of, work_on
 from record_package import PACKAGE, call, make_project, train
 
 NO_CODE = {"dirty": None, "reason": "a test"}
@@ -45,8 +44,7 @@ def trained(tmp_path_factory):
 
 @pytest.fixture
 def project(trained, tmp_path):
-    shutil.copytree(trained.root, tmp_path / "project", symlinks=True)
-    return work_on(Project(tmp_path / "project", PACKAGE))
+    return work_on(Project(copy_of(trained.root, tmp_path / "project"), PACKAGE))
 
 
 def heading(project, capsys, monkeypatch, *words):

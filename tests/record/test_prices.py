@@ -1,14 +1,13 @@
 """`lab runs cost` with the prices of a user's own file."""
 
 import re
-import shutil
 
 import pytest
 from labrig.errors import LabError
 from labrig.project import Project
 from labrig.record.list.cost import LISTS, read_prices
 from labrig.record.write.begin import begin_attempt
-from projects import work_on
+from projects import copy_of, work_on
 from record_package import PACKAGE, call, create, make_project
 
 PRICES = """\
@@ -30,8 +29,7 @@ def trained(tmp_path_factory):
 
 @pytest.fixture
 def own(trained, tmp_path):
-    shutil.copytree(trained.root, tmp_path / "project", symlinks=True)
-    return work_on(Project(tmp_path / "project", PACKAGE))
+    return work_on(Project(copy_of(trained.root, tmp_path / "project"), PACKAGE))
 
 
 @pytest.fixture

@@ -4,13 +4,14 @@ import os
 import shutil
 
 import pytest
+from projects import copy_of
 from record_of_imports import lab, run_program, start_of
 from repositories import commit, git, write
 
 
 @pytest.fixture
 def own(with_extra, tmp_path):
-    return shutil.copytree(with_extra, tmp_path / "myproj", symlinks=True)
+    return copy_of(with_extra, tmp_path / "myproj")
 
 
 @pytest.mark.slow

@@ -2,13 +2,12 @@
 
 import csv
 import json
-import shutil
 
 import pytest
 from labrig.errors import LabError
 from labrig.record.compare.code_files import code_of_rows
 from labrig.record.read import rows as index
-from projects import work_on
+from projects import copy_of, work_on
 from record_package import PACKAGE, call, make_project
 from report_page import page_of, table_of
 from report_runs import OwnSource, settled
@@ -35,8 +34,7 @@ def trained(tmp_path_factory):
 
 @pytest.fixture
 def project(trained, tmp_path):
-    shutil.copytree(trained.root, tmp_path / "myproj", symlinks=True)
-    return work_on(OwnSource(tmp_path / "myproj", PACKAGE))
+    return work_on(OwnSource(copy_of(trained.root, tmp_path / "myproj"), PACKAGE))
 
 
 def printed_table(project, capsys, *words):

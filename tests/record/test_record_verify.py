@@ -1,7 +1,5 @@
 """`lab runs verify` notices every hand edit, and claims nothing that it has not checked."""
 
-import shutil
-
 import pytest
 from labrig.errors import Failed
 from labrig.record.files.manifest import append_listed, listed_files
@@ -11,6 +9,7 @@ from labrig.record.read.run import Run
 from labrig.record.verify import command as verify
 from labrig.record.write import claim
 from labrig.record.write.begin import begin_attempt
+from projects import copy_of
 from record_package import PACKAGE, call, create, make_project, train
 
 
@@ -28,8 +27,7 @@ def trained(tmp_path_factory):
 @pytest.fixture
 def own(tmp_path, trained):
     """A copy of that project, with its run."""
-    shutil.copytree(trained.root, tmp_path / "project", symlinks=True)
-    return type(trained)(tmp_path / "project", PACKAGE)
+    return type(trained)(copy_of(trained.root, tmp_path / "project"), PACKAGE)
 
 
 def only_run(project):

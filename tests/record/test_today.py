@@ -3,7 +3,6 @@
 import importlib
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -19,7 +18,7 @@ from labrig.record.reproduce.today import (
     require_own_code,
     run_with_frozen_code,
 )
-from projects import call, copy_library, environment_of
+from projects import call, copy_library, copy_of, environment_of
 from record_package import PACKAGE, commit, create, make_project
 from repositories import git, write
 from trainings import SHORT
@@ -110,7 +109,7 @@ def test_a_run_of_a_renamed_trial_continues_with_its_own_code(
 
 def frozen_run(home, folder):
     """A copy of a project with a trained run; the run's code is not that of today."""
-    own = shutil.copytree(home, folder, symlinks=True)
+    own = copy_of(home, folder)
     (own / "src/myproj/trials/baseline").rename(own / "src/myproj/trials/renamed")
     return own, Run.open(min(own.glob("runs/baseline/2*")))
 
@@ -154,7 +153,7 @@ def wait(project, args):
 
 def test_a_signal_reaches_the_frozen_code(home, tmp_path):
     """SIGTERM for the command that waits ends the one that it started, and leaves no directory."""
-    own = shutil.copytree(home, tmp_path / "myproj", symlinks=True)
+    own = copy_of(home, tmp_path / "myproj")
     write(own, {"src/myproj/commands.py": WAITS})
     run = create(Project(own, PACKAGE))
     (tmp_path / "temporary").mkdir()
@@ -185,7 +184,7 @@ def test_a_signal_reaches_the_frozen_code(home, tmp_path):
 @pytest.mark.release
 @pytest.mark.slow
 def test_eval_uses_the_code_of_the_run(home, tmp_path):
-    own = shutil.copytree(home, tmp_path / "myproj", symlinks=True)
+    own = copy_of(home, tmp_path / "myproj")
     earlier = set(own.glob("runs/baseline/2*"))
     call(own, "lab", "train", "trial=baseline", *SHORT)
     (run_dir,) = set(own.glob("runs/baseline/2*")) - earlier

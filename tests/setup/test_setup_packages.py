@@ -4,7 +4,6 @@ A package of three lines stands in for torch: on an index like PyTorch's, on a p
 """
 
 import os
-import shutil
 import subprocess
 import sys
 import threading
@@ -14,7 +13,7 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 from labrig.project import Project
-from projects import PROJECT
+from projects import PROJECT, copy_of
 from repositories import commit, git
 from setup_projects import INDEX_ONLY, UV, output_of, setup, unpinned, write_stand_in
 
@@ -77,7 +76,7 @@ def test_a_build_of_torch_stays_when_a_package_is_added_and_the_project_is_copie
     assert output_of(with_torch, ".venv/bin/python", "-c", "import iniconfig") == ""
     assert torch_of(with_torch) == "98.0+cpu"
 
-    copied = shutil.copytree(with_torch, tmp_path / "other/myproj", symlinks=True)
+    copied = copy_of(with_torch, tmp_path / "other/myproj")
     output = setup(copied, UV, **indexes)
     assert f"the environment was made for {with_torch}/.venv" in output
     for file in ("bin/activate", "bin/lab", "bin/pre-commit", "bin/pytest"):

@@ -1,11 +1,10 @@
 """`lab eval` on other data and splits: what it measures, records, shows and verifies."""
 
 import json
-import shutil
 
 import h5py
 import pytest
-from projects import call
+from projects import call, copy_of
 from repositories import commit
 from trainings import SHORT, last
 
@@ -16,7 +15,7 @@ OTHER = "digits2"
 @pytest.fixture(scope="module")
 def trained(home, tmp_path_factory):
     """A project with a finished run, and a second data set: the same samples with other splits."""
-    folder = shutil.copytree(home, tmp_path_factory.mktemp("elsewhere") / "myproj", symlinks=True)
+    folder = copy_of(home, tmp_path_factory.mktemp("elsewhere") / "myproj")
     conf = folder / "src/myproj/conf/data"
     text = (conf / "digits.yaml").read_text().replace("digits.h5", f"{OTHER}.h5")
     (conf / f"{OTHER}.yaml").write_text(text.replace("drop_last: false", "drop_last: true"))

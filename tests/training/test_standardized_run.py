@@ -1,12 +1,11 @@
 """`lab eval` standardises other data by the statistics of the run, not by their own."""
 
 import json
-import shutil
 
 import pytest
 import torch
 from labrig.data import read_layout, write_data_file
-from projects import call
+from projects import call, copy_of
 from repositories import commit
 from trainings import SHORT, last
 
@@ -16,7 +15,7 @@ pytestmark = pytest.mark.slow
 @pytest.fixture(scope="module")
 def trained(home, tmp_path_factory):
     """A project with a run, and the same data with all values doubled."""
-    folder = shutil.copytree(home, tmp_path_factory.mktemp("standard") / "myproj", symlinks=True)
+    folder = copy_of(home, tmp_path_factory.mktemp("standard") / "myproj")
     conf = folder / "src/myproj/conf/data"
     text = (conf / "digits.yaml").read_text().replace("digits.h5", "doubled.h5")
     (conf / "doubled.yaml").write_text(text)  # what was typed for the run holds for it, too

@@ -5,7 +5,6 @@ import json
 import os
 import platform
 import re
-import shutil
 import socket
 import sys
 from pathlib import Path
@@ -13,7 +12,7 @@ from pathlib import Path
 import pytest
 import torch
 from in_process import Linear
-from projects import call
+from projects import call, copy_of
 from trainings import SHORT, add_trial, last, rows, start
 
 
@@ -270,7 +269,7 @@ def test_load_gives_the_model_of_a_run(home):
 @pytest.mark.release
 @pytest.mark.slow
 def test_a_run_of_a_renamed_package_loads_with_its_own_code(home, tmp_path):
-    folder = shutil.copytree(home, tmp_path / "myproj", symlinks=True)
+    folder = copy_of(home, tmp_path / "myproj")
     call(folder, "lab", "train", "trial=baseline", *SHORT)
     (folder / "src/myproj").rename(folder / "src/nova")
     pyproject = folder / "pyproject.toml"

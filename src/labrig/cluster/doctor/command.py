@@ -21,7 +21,6 @@ from .node_check import OF_NCCL, NodeReport, bad_nodes, format_reports
 from .template import Finding, template_files
 
 WIDTH = 80  # columns
-ABOUT = "What is wrong with this machine, or what nodes have otherwise than their site says."
 
 
 def doctor_command(project: Project, args: list[str]) -> int:
@@ -29,7 +28,10 @@ def doctor_command(project: Project, args: list[str]) -> int:
     asks_for_help = "--help" in args or "-h" in args
     if "--nodes" in args and not asks_for_help:
         return examine_nodes(project, [word for word in args if word != "--nodes"])
-    parser = CommandParser(prog="lab doctor", description=ABOUT)
+    parser = CommandParser(
+        prog="lab doctor",
+        description="What is wrong with this machine, or what nodes have otherwise than their site says.",
+    )
     parser.add_argument(
         "--nodes",
         action="store_true",
