@@ -71,6 +71,8 @@ TYPED = {
     "--trial=baseline seed=1": "Settings are written without dashes: trial=baseline",
     "trial=baseline --optimizer sgd": "without dashes: optimizer=sgd",
     "trial=baseline --wy": "did you mean: --why",
+    "trial=baseline -why": "lab: there is no -why; did you mean: --why. See: lab train --help",
+    "trial=baseline -x": "lab: there is no -x. See: lab train --help",
     "trial=baseline optimizer.learning_rate=1": "did you mean: lr",
     "trial=baseline trainer.epochs=1": "did you mean: trainer.max_epochs",
     "trial=baseline lr=1e-3": "did you mean: optimizer.lr",

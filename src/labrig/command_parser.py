@@ -22,5 +22,8 @@ class CommandParser(argparse.ArgumentParser):
         if message.startswith(UNKNOWN):
             words = message.removeprefix(UNKNOWN)
             options = [name for action in self._actions for name in action.option_strings]
+            options = [
+                name for name in options if len(name) > 2
+            ]  # one letter is near to each other
             message = f"there is no {words}{nearest(words.split()[0], options)}"
         raise LabError(f"{message}. See: {self.prog} --help")

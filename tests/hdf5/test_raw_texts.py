@@ -169,7 +169,7 @@ def test_one_long_array_keeps_its_order_and_type(tmp_path, pack):
         ("empty.npy", "empty.npy is empty"),
         ("c.npy", r"c.npy cannot be read: its shape is \[10, 100\].*--as arrays"),
         ("d.txt", r"d.txt cannot be read: it is not utf8.*--encoding latin-1"),
-        ("", r"raw cannot be read: .*Is a directory"),
+        ("", r"raw is a directory; .*Name its files: lab data pack a .*raw/FILE --as tokens"),
     ):
         with pytest.raises(DataFileError, match=message):
             pack("a", tmp_path / "raw" / name, "--as", "tokens")

@@ -14,6 +14,7 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override, Quote, QuotedString
 from hydra.errors import HydraException
 
+from ..command_parser import CommandParser
 from ..errors import SYNONYMS, LabError, nearest
 from ..project import CONF, read_yaml, say_once, this_project
 from .renamed import with_new_setting
@@ -157,8 +158,8 @@ HYDRA_OPTIONS = {
 }
 
 
-class SettingsParser(argparse.ArgumentParser):
-    """An ArgumentParser that collects the settings in `overrides`, before or after the options.
+class SettingsParser(CommandParser):
+    """A CommandParser that collects the settings in `overrides`, before or after the options.
 
     With `run_help` the first word is `run`, the name of a run, of which this is the help.
     """

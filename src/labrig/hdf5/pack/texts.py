@@ -124,6 +124,13 @@ def read_tokens(options: PackOptions, damaged: DamagedSamples) -> RawSamples:
             "--as tokens divides a sequence by position: leave out --group and --split-file. The parts "
             "as they are: train=FILE val=FILE"
         )
+    for source in options.sources:
+        if source.path.is_dir():
+            raise DataFileError(
+                f"{source.path} is a directory; expected a file, one long sequence. Name its files: "
+                f"lab data pack {options.name} {source.path}/FILE --as tokens\n"
+                "If each of them is a sample: --as text"
+            )
     if len({*map(is_numbers, options.sources)}) > 1:
         raise DataFileError("some sources are .npy with numbers, others texts. Name one kind.")
 
