@@ -128,8 +128,10 @@ def test_a_folder_a_list_and_a_pattern_name_the_same_files(folder, tmp_path, mon
     assert (
         reordered.fingerprint()["sha256"] != H5DataModule("climate", search).fingerprint()["sha256"]
     )
-    with pytest.raises(DataFileError, match=r"names .*part-0.h5; write each file once"):
+    with pytest.raises(DataFileError, match=r"names .*part-0.h5 twice; write each file once"):
         find_data_files(["climate", names[0]], search)
+    with pytest.raises(DataFileError, match=r"names no file; write such as data.path=digits.h5"):
+        find_data_files([], search)
     with pytest.raises(DataFileError, match=r"no data file climate/part-7\.h5 in .*"):
         find_data_files([*names, "climate/part-7.h5"], search)
     with pytest.raises(DataFileError, match=r"no data file climte-\*\.h5 in"):

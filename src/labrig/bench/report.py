@@ -12,6 +12,7 @@ from typing import Any
 from omegaconf import DictConfig, OmegaConf
 
 from ..machine.own_output import PICTURE_FACTS
+from ..machine.text_formats import and_more
 from ..machine.text_table import TextColumn, text_table
 from .forecast import format_forecast
 from .result import BenchFinding, BenchResult, Measurement
@@ -175,7 +176,7 @@ def find_warnings(measured: Measurement, config: DictConfig) -> list[BenchFindin
             settings = with_values(config, "trainer.precision")
             warnings.append(BenchFinding("precision not used", why, settings))
         if measured.uneven:
-            why = f"tensor cores idle in {', '.join(measured.uneven[:3])}"
+            why = f"tensor cores idle in {and_more(measured.uneven, 3)}"
             settings = with_values(config, "model")
             warnings.append(BenchFinding("dimensions not multiples of 8", why, settings))
     spread = measured.step_s.spread / measured.step_s.median

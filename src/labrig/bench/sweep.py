@@ -119,7 +119,8 @@ def report_rates(
     curve = list(enumerate(rates.values()))
     marked = None
     if wanted.double:
-        text += f"; largest that fits: {largest}{'' if refused else ' or more'}"
+        or_more = "" if refused else " or more"
+        text += f"; largest that fits: {largest}{or_more}"
         curve = list(rates.items())
         marked = best
     content = {

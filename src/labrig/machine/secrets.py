@@ -16,6 +16,7 @@ from typing import IO, cast
 
 from ..errors import LabError, Refused
 from ..project import this_project
+from .text_formats import and_more
 
 # Values that are known to be secret, and are hidden in everything that is written.
 #
@@ -261,7 +262,7 @@ def refuse_tokens_in(texts: Mapping[str, str], advice: str = INSIST) -> None:
 def refuse_tokens(places: list[str], advice: str = INSIST) -> None:
     """Stops when `find_tokens` found something."""
     if places:
-        raise Refused(f"nothing was recorded: {'; '.join(places[:5])}.\n{advice}")
+        raise Refused(f"nothing was recorded: {and_more(places, 5, between='; ')}.\n{advice}")
 
 
 def without_credentials(url: str) -> str:

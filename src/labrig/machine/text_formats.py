@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import math
 import os
+from collections.abc import Iterable
 from datetime import timedelta
 from typing import Any, TextIO
 
@@ -155,6 +156,14 @@ def format_deviation(mean: float, deviation: float) -> str:
 def ellipsis(text: str, width: int) -> str:
     """`text`, cut to `width` characters with "…" at its end when it is longer."""
     return text if len(text) <= width else text[: width - 1] + "…"
+
+
+def and_more(texts: Iterable[Any], most: int, between: str = ", ") -> str:
+    """The first `most` of them, and how many more there are: `a, b and 3 more`."""
+    every = [str(text) for text in texts]
+    shown = between.join(every[:most])
+    n_more = len(every) - most
+    return f"{shown} and {n_more} more" if n_more > 0 else shown
 
 
 def counted(n: int, noun: str) -> str:

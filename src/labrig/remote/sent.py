@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Annotated, Any, Required, TypedDict
 
 from ..errors import Failed, LabError
+from ..machine.text_formats import and_more
 from ..project import Project
 from ..record.files import forms
 from ..record.files.atomic import read_advisory, write_json
@@ -139,8 +140,8 @@ def find_sent(project: Project, word: str) -> tuple[Sent, str] | None:
     if word in matches:
         matches = [word]
     if len(matches) > 1:
-        listed = ", ".join(sorted(matches)[:5])
-        raise LabError(f"{word!r} means {len(matches)} runs: {listed}. Give more of the id.")
+        ids = and_more(sorted(matches), 5)
+        raise LabError(f"{word!r} means {len(matches)} runs: {ids}. Give more of the id.")
     return (sent_by_run_id[matches[0]], matches[0]) if matches else None
 
 

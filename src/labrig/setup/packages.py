@@ -13,6 +13,7 @@ from importlib.metadata import distributions
 from pathlib import Path
 
 from ..machine.command import output_of
+from ..machine.text_formats import and_more
 from ..project import LIBRARY, PYPROJECT, Project, owners_of
 from ..record.read.used import bytes_below, format_bytes
 from .environment import STAMPS, kept_versions
@@ -119,10 +120,8 @@ def require_packages(project: Project, environment: Path) -> None:
     installed = {name_of(each.metadata["Name"] or "") for each in distributions()}
     missing = [line for line in requirements_of(project) if name_of(line) not in installed]
     if missing:
-        more = len(missing) - MAX_NAMES
-        names = " ".join(missing[:MAX_NAMES]) + (f" and {more} more" if more > 0 else "")
         stop(
-            f"{environment} is not yours to change, and lacks: {names}.\n"
+            f"{environment} is not yours to change, and lacks: {and_more(missing, MAX_NAMES)}.\n"
             f"Ask {environment.owner()} to install them, or choose another paths.environment"
         )
     say(f"the environment {environment} belongs to {environment.owner()}: nothing is installed")

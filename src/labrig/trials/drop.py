@@ -10,7 +10,7 @@ from ..command_parser import CommandParser
 from ..config.trial_names import PAGE, trial_names
 from ..errors import Failed, LabError, Refused, nearest
 from ..machine.secrets import refuse_tokens_in
-from ..machine.text_formats import counted
+from ..machine.text_formats import and_more, counted
 from ..project import Project
 from ..record.freeze.git import Git, GitFailed
 from ..record.read.rows import read_rows
@@ -86,21 +86,16 @@ def refuse_to_lose(git: Git, directory: str) -> None:
     state = git.paths("status", "--porcelain", "-z", "-uall", "--no-renames", "--", directory)
     if state:
         raise Refused(
-            f"{format_names([line[3:] for line in state])}: not committed, so it would be lost.\n"
+            f"{and_more((line[3:] for line in state), MAX_NAMED)}: not committed, so it would be lost.\n"
             f"Commit it first: git add -A {directory} && git commit -m 'Last state'"
         )
     ignored = git.paths("ls-files", "-z", "-o", "-i", "--exclude-standard", "--", directory)
     files = [name for name in ignored if not set(CACHES) & set(name.split("/"))]
     if files:
         raise Refused(
-            f"{format_names(files)}: git ignores it, so it would be lost.\n"
+            f"{and_more(files, MAX_NAMED)}: git ignores it, so it would be lost.\n"
             "Move it away or delete it first."
         )
-
-
-def format_names(names: list[str]) -> str:
-    shown = ", ".join(names[:MAX_NAMED])
-    return shown if len(names) <= MAX_NAMED else f"{shown} and {len(names) - MAX_NAMED} more"
 
 
 def drop_command(project: Project, args: list[str]) -> int:

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from ..cluster.watch.job_states import job_state_of
 from ..command_parser import CommandParser
 from ..config.trial_names import trial_names
-from ..machine.text_formats import ellipsis, format_age, format_deviation, printable
+from ..machine.text_formats import and_more, ellipsis, format_age, format_deviation, printable
 from ..machine.text_table import TextColumn, text_table
 from ..project import Project
 from ..record.read.ranking import question
@@ -206,5 +206,4 @@ def print_gone(project: Project) -> None:
     """One line about the trials that were dropped."""
     dropped = [gone.name for gone in read_gone(project).values() if gone.commit]
     if dropped:
-        names = ", ".join(dropped[:3]) + (", …" if len(dropped) > 3 else "")
-        print(f"dropped: {len(dropped)} ({names}); TRIALS.md says why")
+        print(f"dropped: {len(dropped)} ({and_more(dropped, 3)}); TRIALS.md says why")

@@ -194,7 +194,8 @@ class Scheduler:
     def send_line(self, request: JobRequest, script: str) -> str:
         """The line for the shell that queues a script again; `script` is quoted already."""
         words = shlex.join([*self.submit_words, *request.submit_options])
-        return f"{words} {'<' if self.reads_standard_input else ''}{script}"
+        by_input = "<" if self.reads_standard_input else ""
+        return f"{words} {by_input}{script}"
 
     def send(self, request: JobRequest, script: Path, n_runs: int, throttle: int = 1) -> list[str]:
         """Queues a script with `n_runs` runs; returns the job id of each.

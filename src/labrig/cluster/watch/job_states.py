@@ -14,7 +14,7 @@ from pathlib import Path
 from signal import SIGKILL
 
 from ...errors import Failed, LabError
-from ...machine.text_formats import format_hms
+from ...machine.text_formats import and_more, format_hms
 from ...record.files.after import AfterRuns
 from ...record.files.atomic import open_file, read_text, write_file
 from ...record.files.process import signal_name, user
@@ -256,11 +256,7 @@ def words_of_waiting(after: AfterRuns, job_state_of: JobStateOf) -> str | None:
     if unfinished:
         return f"{unfinished}; it will never start, lab cancel it"
     still_open = [f"{each.run_id} ({each.status})" for each in awaited if each.is_open]
-    if not still_open:
-        return None
-    more = len(still_open) - MAX_NAMED
-    named = ", ".join(still_open[:MAX_NAMED]) + (f" and {more} more" if more > 0 else "")
-    return f"waits for {named}"
+    return f"waits for {and_more(still_open, MAX_NAMED)}" if still_open else None
 
 
 def words_of_never(run_dir: Path, record: RunRecord) -> str | None:

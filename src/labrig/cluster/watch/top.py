@@ -13,7 +13,7 @@ from ... import env
 from ...command_parser import CommandParser
 from ...errors import Failed, LabError
 from ...machine.gpu import Gpu, gpus, processes_on
-from ...machine.text_formats import format_clock, printable
+from ...machine.text_formats import counted, format_clock, printable
 from ...machine.text_table import TextColumn, text_table
 from ...project import Project
 from ...record.files.schema import Job
@@ -73,7 +73,7 @@ def format_gpus(all_gpus: list[Gpu]) -> list[str]:
     lines = text_table(columns)
     n = n_waiting()
     if n:
-        lines.append(f"{n} {'job waits' if n == 1 else 'jobs wait'} in line for GPUs: lab queue")
+        lines.append(f"{counted(n, 'job')} in line for GPUs: lab queue")
     return lines
 
 

@@ -141,10 +141,10 @@ def find_data_files(
         return _files_at(path, search, command, stored)
     files = [file for part in path for file in _files_at(part, search, command, stored)]
     twice = [file for number, file in enumerate(files) if file in files[:number]]
-    if twice or not files:
-        raise DataFileError(
-            f"data.path names {twice[0] if twice else 'no file'}; write each file once"
-        )
+    if twice:
+        raise DataFileError(f"data.path names {twice[0]} twice; write each file once")
+    if not files:
+        raise DataFileError("data.path names no file; write such as data.path=digits.h5")
     return files
 
 

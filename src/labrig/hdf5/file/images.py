@@ -16,6 +16,8 @@ PNG_BITS, PNG_KIND = (
 )  # bytes of the head of a PNG: bits of a value, and what it holds (0: grey)
 # tags of a TIFF: the bits of a value of each channel, the channels, and what the values are (1: unsigned)
 TIFF_BITS, TIFF_CHANNELS, TIFF_VALUES = 258, 277, 339
+# Bits and kind of values (2: with a sign) that Pillow reads as others
+READ_WRONG = {(8, 2): "8 bits with a sign", (32, 1): "32 bits without a sign"}
 ORIENTATION = 274  # the EXIF tag that says how an image is turned when it is shown
 TURNED = range(2, 9)  # 0: it is not known, 1: upright
 TURNED_BY_A_QUARTER = range(5, 9)
@@ -95,10 +97,9 @@ def _check_tiff(image: Any) -> None:
         )
     bits = max(image.tag_v2.get(TIFF_BITS, (1,)))
     values = max(image.tag_v2.get(TIFF_VALUES, (1,)))
-    if (bits, values) in ((8, 2), (32, 1)):
+    if wrong := READ_WRONG.get((bits, values)):
         raise DataFileError(
-            f"its values are {bits} bits with{'' if values == 2 else 'out'} a sign, which Pillow reads as "
-            "others. Save them as uint8, uint16 or int32"
+            f"its values are {wrong}, which Pillow reads as others. Save them as uint8, uint16 or int32"
         )
 
 

@@ -12,7 +12,7 @@ from ...errors import Failed
 from ...machine.disk import filesystem_type, free_bytes, lustre_stripes
 from ...machine.gpu import gpus
 from ...machine.resources import memory_limit_bytes, memory_used_bytes
-from ...machine.text_formats import counted, printable, short
+from ...machine.text_formats import and_more, counted, printable, short
 from ...project import Project
 from .checksum import fingerprint, sha256_of_hashes, verify_layout
 from .errors import DataFileError
@@ -138,13 +138,17 @@ def print_classes(layout: Layout) -> None:
         return  # numbers of something else
     names = [printable(texts[number] if 0 <= number < len(texts) else number) for number in numbers]
     named = dict(zip(names, counts.tolist(), strict=True))
-    print(f"  {len(named)} classes: {listed([f'{name} {n}' for name, n in named.items()])}")
+    print(
+        f"  {len(named)} classes: {and_more((f'{name} {n}' for name, n in named.items()), MAX_CLASSES_SHOWN)}"
+    )
     rarest = min(named, key=lambda name: named[name])
     if len(named) > MAX_CLASSES_SHOWN or named[rarest] == 1:
         print(f"  the rarest: {rarest} {named[rarest]}")
     odd = [name for name in names if name.startswith("_")]
     if odd:
-        print(f"  classes that begin with _, is each meant as one? {listed(odd)}")
+        print(
+            f"  classes that begin with _, is each meant as one? {and_more(odd, MAX_CLASSES_SHOWN)}"
+        )
     for split, rows in layout.splits.items():
         there = set(labels[layout.map(rows)].tolist())
         lacking = [
@@ -153,12 +157,8 @@ def print_classes(layout: Layout) -> None:
             if number not in there
         ]
         if lacking:
-            print(f"  classes that {printable(split)} lacks: {listed(lacking)}")
-
-
-def listed(names: list[str]) -> str:
-    shown = names[:MAX_CLASSES_SHOWN]
-    return ", ".join(shown if len(shown) == len(names) else [*shown, "…"])
+            names_lacking = and_more(lacking, MAX_CLASSES_SHOWN)
+            print(f"  classes that {printable(split)} lacks: {names_lacking}")
 
 
 def print_categories(layout: Layout) -> None:
@@ -166,14 +166,9 @@ def print_categories(layout: Layout) -> None:
     x = layout.fields.get("x")
     categories = json.loads(x.attrs.get("categories", "{}")) if x else {}
     for column, texts in categories.items():
-        shown = [
-            f"{code} {printable(short(text) or '(gap)')}"
-            for code, text in enumerate(texts[:MAX_CLASSES_SHOWN])
-        ]
-        more = ", …" if len(texts) > len(shown) else ""
-        print(
-            f"  column {printable(column)} of x, {len(texts)} categories: {', '.join(shown)}{more}"
-        )
+        codes = (f"{code} {printable(short(text) or '(gap)')}" for code, text in enumerate(texts))
+        shown = and_more(codes, MAX_CLASSES_SHOWN)
+        print(f"  column {printable(column)} of x, {len(texts)} categories: {shown}")
 
 
 def print_programs(layout: Layout) -> None:

@@ -15,7 +15,7 @@ from ...config.targets import definition_of, signature_of
 from ...failure import shown_path
 from ...machine.git import Git, GitFailed
 from ...machine.secrets import has_secret_name, hide_tokens
-from ...machine.text_formats import counted
+from ...machine.text_formats import and_more, counted
 from ...project import Project, read_yaml
 from ..file.atomic_file import explain_write_errors, publish, temporary_directory_next_to
 from ..file.errors import DataFileError
@@ -216,8 +216,7 @@ def _classes(layout: Layout) -> str:
     names = json.loads(label.attrs.get("classes", "[]")) if label else []
     if not names:
         return ""
-    more = ", …" if len(names) > MAX_CLASSES_SHOWN else ""
-    text = f", {len(names)} classes: {', '.join(names[:MAX_CLASSES_SHOWN])}{more}"
+    text = f", {len(names)} classes: {and_more(names, MAX_CLASSES_SHOWN)}"
     return "".join(letter if letter.isprintable() else "?" for letter in text)
 
 

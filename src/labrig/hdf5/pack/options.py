@@ -11,6 +11,7 @@ from typing import Any
 
 from ...command_parser import CommandParser
 from ...errors import LabError, nearest, require_package
+from ...machine.text_formats import and_more
 from ..file.errors import DataFileError
 from ..file.groups import KnownGroups
 from ..file.images import Colour, Size
@@ -114,11 +115,10 @@ class KnownNames:
         """The known names, then the new ones in their order; those are refused with --classes-of."""
         new = sorted(set(names).difference(known))
         if new and self.only_of:
-            listed = ", ".join(map(repr, new[:MAX_NEW])) + (", …" if len(new) > MAX_NEW else "")
             raise DataFileError(
-                f"{what}: {self.only_of} has no {listed}, so its models have no number for them. It has: "
-                f"{', '.join(known[:MAX_NEW]) or 'no names'}{', …' if len(known) > MAX_NEW else ''}. Rename them, "
-                "leave these samples out, or leave out --classes-of."
+                f"{what}: {self.only_of} has no {and_more(map(repr, new), MAX_NEW)}, so its models have no number for "
+                f"them. It has: {and_more(known, MAX_NEW) or 'no names'}. Rename them, leave these samples out, or "
+                "leave out --classes-of."
             )
         return [*known, *new]
 
@@ -341,7 +341,8 @@ def _check_kind(options: PackOptions) -> None:
     for kinds, names in KINDS_OF_OPTIONS.items():
         given = [name for name in names if getattr(options, name) not in (None, False, [])]
         if given and options.kind not in kinds:
+            found = f"--as {options.kind}" if options.kind else "no --as"
             raise LabError(
                 f"--{given[0].replace('_', '-')} goes with --as {' or --as '.join(kinds)}, "
-                f"found {'--as ' + options.kind if options.kind else 'no --as'}. Leave one of them out."
+                f"found {found}. Leave one of them out."
             )

@@ -411,8 +411,9 @@ def require_several(series: Series, options: PackOptions) -> None:
         series.shown(series.time[0] + round(share * n_steps) * series.step)
         for share in np.cumsum([*options.shares.values()])[:-1]
     ]
+    noun = "group" if options.group else "series"
     raise DataFileError(
-        f"{counted(len({*series.groups}), 'series' if not options.group else 'group')} cannot be divided into "
+        f"{counted(len({*series.groups}), noun)} cannot be divided into "
         f"{', '.join(options.shares)}. Divide by time, such as: --split-by-time {','.join(times)}"
     )
 

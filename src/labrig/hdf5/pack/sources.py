@@ -13,6 +13,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ...machine.text_formats import and_more
 from ...plugins import distinct_plugins
 from ..file.errors import DataFileError
 
@@ -169,10 +170,10 @@ class Spellings:
             spellings.setdefault(common_form(name), []).append(name)
         alike = [sorted(of_one) for of_one in spellings.values() if len(of_one) > 1]
         if alike and not self.join:
-            listed = "; ".join(" and ".join(map(show, of_one)) for of_one in alike[:MAX_SHOWN])
-            more = f"; and {len(alike) - MAX_SHOWN} more" if len(alike) > MAX_SHOWN else ""
+            pairs = (" and ".join(map(show, of_one)) for of_one in alike)
+            shown = and_more(pairs, MAX_SHOWN, between="; ")
             raise DataFileError(
-                f"{what} that differ in their spelling only: {listed}{more}. If each of these is one: "
+                f"{what} that differ in their spelling only: {shown}. If each of these is one: "
                 "--join-names. If they are different: --names-as-written"
             )
         counts = Counter(names)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ...machine.own_output import refuse_to_overwrite
-from ...machine.text_formats import counted
+from ...machine.text_formats import and_more, counted
 from ..file.atomic_file import explain_write_errors, publish, temporary_directory_next_to
 from ..file.errors import DataFileError
 from ..file.groups import FORMS, GROUPS, KnownGroups, group_name, hash_of_group
@@ -123,9 +123,9 @@ class Splitter:
                 if known and hash_of_group(group) not in known_hashes:
                     self.known_hashes[group] = known
         if self.known_hashes and not self.spellings.join:
-            listed = ", ".join(map(show, list(self.known_hashes)[:MAX_SHOWN]))
+            groups = and_more(map(show, self.known_hashes), MAX_SHOWN)
             raise DataFileError(
-                f"groups that the files have in another spelling: {listed}. If each is the one that is "
+                f"groups that the files have in another spelling: {groups}. If each is the one that is "
                 "there: --join-names. If they are different: --names-as-written"
             )
         chosen = self.spellings.choose("groups", Counter(self.all_groups))
@@ -211,9 +211,9 @@ class Splitter:
         if not values:
             return Arrangement(order, divide(self.shares, self.seed, n_samples))
         if len(values) != n_samples:
+            noun = "split" if self.assigned_splits else "group"
             raise DataFileError(
-                f"only {len(values)} of {n_samples} samples have a "
-                f"{'split' if self.assigned_splits else 'group'}. Give all of them one, or none."
+                f"only {len(values)} of {n_samples} samples have a {noun}. Give all of them one, or none."
             )
         numbers, names = _number_values(values)
         numbers_of: Mapping[str, Any] = {name: [number] for number, name in enumerate(names)}

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ...machine.text_formats import counted
+from ...machine.text_formats import and_more, counted
 from ..file.errors import DataFileError
 from ..file.names import OTHER_NAMES
 from .collect import Field
@@ -174,7 +174,7 @@ def _x(columns: dict[str, TableColumn], is_kept: np.ndarray, options: PackOption
             check_bits(name, values)
     wide = [f"{name} {reason}" for name, (each, reason) in types.items() if each != np.float32]
     if wide:
-        print(f"  x is {dtype}: {'; '.join(wide[:MAX_TOLD])}")
+        print(f"  x is {dtype}: {and_more(wide, MAX_TOLD, between='; ')}")
     rounded = [name for name in columns if types[name][1]]
     if rounded and dtype == np.float32:
         n = f"{len(rounded)} of {len(columns)} columns, such as {rounded[0]!r}"

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ...machine.text_formats import counted
+from ...machine.text_formats import and_more, counted
 from ..file.errors import DataFileError
 from ..file.tokens import LEARNT, N_TOKENS, Tokenizer
 from .collect import Collector, Field, RaggedField, blocks_of
@@ -105,7 +105,7 @@ def text_field(
 def tell_of_empty(keys: Sequence[str], are_left_out: bool) -> None:
     """Prints which texts have no letter."""
     if keys and not are_left_out:
-        named = ", ".join(keys[:MAX_TOLD]) + (", …" if len(keys) > MAX_TOLD else "")
+        named = and_more(keys, MAX_TOLD)
         print(
             f"lab: {counted(len(keys), 'empty text')}: {named}. --skip-damaged leaves them out",
             file=sys.stderr,

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from ...config.trial_names import current_names, gone_trials
 from ...env import FROZEN_LIBRARY
 from ...errors import LabError
-from ...machine.text_formats import counted
+from ...machine.text_formats import and_more, counted
 from ...project import this_project
 from ..files.schema import Row
 from ..read.order import order_of
@@ -83,10 +83,9 @@ def find_same_code(rows: list[Row], typed: Sequence[str]) -> tuple[str, ...]:
         ending = f"/{name.removeprefix('./')}"
         fitting = [path for path in paths if f"/{path}".endswith(ending)]
         if not fitting:
+            used = and_more(paths, MAX_FILES) or "no file that the record names"
             raise LabError(
-                f"--same-code {name}: none of these runs used such a file.\n"
-                f"They used {', '.join(paths[:MAX_FILES]) or 'no file that the record names'}"
-                f"{f' and {len(paths) - MAX_FILES} more' if len(paths) > MAX_FILES else ''}"
+                f"--same-code {name}: none of these runs used such a file.\nThey used {used}"
             )
         if len(fitting) > 1 and name not in fitting:
             raise LabError(
@@ -122,11 +121,9 @@ def code_remarks(rows: list[Row], codes: dict[str, Code]) -> list[str]:
         if len({codes[row["run_dir"]] for row in of_trial}) == 1:
             continue
         since = files_that_differ(of_trial, codes)
-        parts = [f"{path} since {commit}" for path, commit in list(since.items())[:MAX_FILES]]
-        if len(since) > MAX_FILES:
-            parts.append(counted(len(since) - MAX_FILES, "more file"))
-        if parts:
-            remarks.append(f"the code of trial {trial} differs: {', '.join(parts)}")
+        if since:
+            parts = [f"{path} since {commit}" for path, commit in since.items()]
+            remarks.append(f"the code of trial {trial} differs: {and_more(parts, MAX_FILES)}")
         of_commit = [row for row in of_trial if dict(codes[row["run_dir"]]).get(FILES_NOT_NOTED)]
         if of_commit:
             n_runs = counted(len(of_commit), "run")

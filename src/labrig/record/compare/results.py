@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ...errors import NotComparable
+from ...machine.text_formats import and_more
 from ...project import read_yaml
 from ..files.atomic import number
 from ..files.metrics_file import ROW_KEYS, read_metrics
@@ -96,7 +97,7 @@ def compare_results(a: Run, b: Run, tolerance: float = TOLERANCE) -> int:
         print(f"note: {note}")
     obstacles = find_obstacles(a, b)
     if obstacles:
-        reasons = "; ".join(obstacles[:MAX_REASONS])
+        reasons = and_more(obstacles, MAX_REASONS, between="; ")
         raise NotComparable(
             f"{a.id} and {b.id} are not comparable: {reasons}. "
             f"What differs: lab runs diff {a.id} {b.id}"

@@ -220,7 +220,8 @@ def variable_changes(
             change = "another value" if name in os.environ else "absent now"
         else:
             shown = plain.get(name, "absent" if now is None else "a secret")
-            change = f"{'absent' if before is None else before} -> {shown}"
+            was = "absent" if before is None else before
+            change = f"{was} -> {shown}"
         numbers = matches(name, (*REPEATED, *env_vars))
         (found.numbers if numbers else found.others)[name] = change
     return found

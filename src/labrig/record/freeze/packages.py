@@ -16,6 +16,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from ...machine.secrets import without_credentials
+from ...machine.text_formats import and_more
 from ...project import LIBRARY
 from .git import Git, GitFailed, Repository, locate, remote_of
 from .loading import is_package_directory
@@ -39,8 +40,7 @@ def edited_state(distribution: Distribution) -> str:
         return ""
     digest = hashlib.sha256("\n".join(edited).encode()).hexdigest()[:8]
     names = [line.partition(" ")[2] for line in edited]
-    more = f" and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else ""
-    return f" (edited {', '.join(names[:MAX_NAMES])}{more}: {digest})"
+    return f" (edited {and_more(names, MAX_NAMES)}: {digest})"
 
 
 def edited_files(directory: Path, record: str) -> list[str]:

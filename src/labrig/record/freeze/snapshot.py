@@ -19,7 +19,7 @@ from ...machine.secrets import (
     known_secrets,
     refuse_tokens,
 )
-from ...machine.text_formats import printable
+from ...machine.text_formats import and_more, printable
 from ...project import Project
 from ..files.schema import Code, SkippedFile, Submodule
 from .git import (
@@ -160,7 +160,7 @@ def add_changes(
         git("update-index", "--add", "--remove", "--replace", "-z", "--stdin", stdin=names)
         n_added += len(paths)
         unseen = []
-    names = ", ".join(map(printable, paths[:3]))
+    names = and_more(map(printable, paths), 3)
     raise Refused(
         f"these files keep changing while they are recorded: {names}. "
         "Stop what writes them, or have git ignore them."

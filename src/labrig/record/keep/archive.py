@@ -20,7 +20,7 @@ from ...env import FROZEN_LIBRARY
 from ...errors import LabError
 from ...machine.progress import byte_progress
 from ...machine.secrets import find_tokens, known_secrets, refuse_tokens
-from ...machine.text_formats import counted, printable
+from ...machine.text_formats import and_more, counted, printable
 from ...project import Project
 from ..files.atomic import sha256, write_json
 from ..files.checkpoint_files import files_of
@@ -208,11 +208,8 @@ def is_written(name: str) -> bool:
 
 def say_left_out(run: Run, names: list[str], why: str) -> None:
     """Says which files of a run an archive does not hold."""
-    if not names:
-        return
-    more = f" and {len(names) - MAX_NAMED} more" if len(names) > MAX_NAMED else ""
-    shown = ", ".join(map(printable, names[:MAX_NAMED]))
-    print(f"left out of {run.id}, {why}: {shown}{more}")
+    if names:
+        print(f"left out of {run.id}, {why}: {and_more(map(printable, names), MAX_NAMED)}")
 
 
 def weights_of(run: Run, place: Path) -> list[ArchivedFile]:

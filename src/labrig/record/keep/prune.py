@@ -15,7 +15,7 @@ from pathlib import Path
 from ...command_parser import CommandParser
 from ...errors import LabError, Refused
 from ...machine.disk import mounts_below
-from ...machine.text_formats import counted, printable
+from ...machine.text_formats import and_more, counted, printable
 from ...project import Project
 from ..files.code_section import checked_out_submodules
 from ..files.json_lines import read_lines
@@ -92,9 +92,13 @@ def prune_command(project: Project, args: list[str]) -> None:
         n_deleted = sum(deletion.delete_run(row) for row in unneeded)
         deletion.delete_leftovers()
         deletion.delete_unused_code()
-        verb = "deleted" if is_real else "would be deleted"
-        hint = f"; to delete their records: --records --confirm {n_deleted}" if n_deleted else ""
-        print(f"{n_deleted} of {counted(len(rows), 'run')} {verb}{'' if is_real else hint}")
+        verb, hint = "deleted", ""
+        if not is_real:
+            verb = "would be deleted"
+            hint = (
+                f"; to delete their records: --records --confirm {n_deleted}" if n_deleted else ""
+            )
+        print(f"{n_deleted} of {counted(len(rows), 'run')} {verb}{hint}")
     else:
         n_bytes = sum(deletion.free_run(row) for row in unneeded)
         deletion.delete_leftovers()
@@ -194,9 +198,8 @@ def print_kept(kept: dict[str, list[Row]]) -> None:
     n_kept = sum(len(rows) for rows in kept.values())
     print(f"{n_kept} more match, but are needed or not yours:")
     for reason, rows in kept.items():
-        ids = " ".join(row["run_id"] for row in rows[:MAX_NAMED])
-        more = f" and {len(rows) - MAX_NAMED} more" if len(rows) > MAX_NAMED else ""
-        print(f"  {reason}: {ids}{more}")
+        ids = (row["run_id"] for row in rows)
+        print(f"  {reason}: {and_more(ids, MAX_NAMED, between=' ')}")
 
 
 class Deletion:

@@ -75,7 +75,8 @@ def place_of(row: Evaluation) -> str:
     """
     name = str(row.get("data_name"))
     sha256 = row.get("data", {}).get("sha256")
-    place = f"{name}-{sha256[:HASH_CHARACTERS] if sha256 else 'unhashed'}"
+    of_content = sha256[:HASH_CHARACTERS] if sha256 else "unhashed"
+    place = f"{name}-{of_content}"
     split = row.get("split")
     return place if split == TEST else f"{place}/{split}"
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from ...command_parser import CommandParser
 from ...errors import LabError, nearest
-from ...machine.text_formats import counted, printable
+from ...machine.text_formats import and_more, counted, printable
 from .evaluations import alike
 from .filters import is_number, is_of_trial
 from .order import newest_mark, order_of
@@ -109,8 +109,8 @@ def find_run(roots: Sequence[Path], word: str) -> Run:
         advice = nearest(word, [*directories, *sorted(tags), "@last", BEST])
         raise LabError(f"no run {word!r}{advice}. Runs: lab runs list")
     if len(run_ids) > 1:
-        listed = ", ".join(sorted(run_ids)[:5])
-        raise LabError(f"{word!r} means {len(run_ids)} runs: {listed}. Give more of the id.")
+        ids = and_more(sorted(run_ids), 5)
+        raise LabError(f"{word!r} means {len(run_ids)} runs: {ids}. Give more of the id.")
     copies = [path for path in paths if path.name == run_ids[0]]
     if len(copies) > 1:
         raise LabError(

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from ...errors import LabError, require_package
 from ...machine.hub import INDEX, PACKAGES, shards_of
+from ...machine.text_formats import and_more
 from ...project import this_project
 from ..files.forms import problem_in
 from ..files.schema import InitialWeights
@@ -60,7 +61,9 @@ def read_tensors(path: Path, *, shapes_only: bool = False) -> dict[str, Tensor]:
         isinstance(value, Tensor) for value in content.values()
     )
     if not is_state or not content:
-        keys = f" with the keys {shorten(list(content))}" if isinstance(content, Mapping) else ""
+        keys = (
+            f" with the keys {and_more(content, MAX_SHOWN)}" if isinstance(content, Mapping) else ""
+        )
         raise LabError(
             f"init_from: {path} holds a {type(content).__name__}{keys}; expected tensors by their "
             "names, alone or as `state_dict`"
@@ -112,9 +115,3 @@ def read_safetensors(path: Path, shapes_only: bool = False) -> dict[str, Tensor]
         raise LabError(
             f"init_from: {path} is no whole .safetensors file: {error}. Copy it again"
         ) from error
-
-
-def shorten(names: list[str]) -> str:
-    """The first names, and how many more there are."""
-    more = f" and {len(names) - MAX_SHOWN} more" if len(names) > MAX_SHOWN else ""
-    return ", ".join(map(str, names[:MAX_SHOWN])) + more

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 
 from ...errors import Refused
+from ...machine.text_formats import and_more
 from ...project import Project
 from ..files.code_section import library_difference, same_code
 from ..files.schema import Code
@@ -93,10 +94,10 @@ def report_environment(differences: list[str], policy: str) -> None:
     if policy == "refuse":
         raise Refused(
             "record.env=refuse, and the environment differs from the record: "
-            + "; ".join(differences[:9])
+            + and_more(differences, 9, between="; ")
             + ".\nInstall what was recorded, or keep this environment: record.env=warn"
         )
-    shown = "; ".join(differences[:3])
+    shown = and_more(differences, 3, between="; ")
     print(f"lab: the environment differs from the record: {shown}", file=sys.stderr)
 
 

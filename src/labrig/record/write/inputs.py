@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...errors import LabError, nearest
 from ...machine.hub import INDEX, SCHEME, HubFile, find_cached, shards_of
+from ...machine.text_formats import and_more
 from ...project import Project
 from ..files.checkpoint_files import METADATA, files_of, format_sums
 from ..files.checkpoint_hashes import hash_once
@@ -78,7 +79,7 @@ def weights_in(folder: Path) -> Path:
     found = sorted(folder.glob(f"*{INDEX}")) or sorted(folder.glob("*.safetensors"))
     if len(found) > 1:
         raise LabError(
-            f"init_from={folder}: it has {', '.join(path.name for path in found[:3])}, and no "
+            f"init_from={folder}: it has {and_more((path.name for path in found), 3)}, and no "
             f"model{INDEX} says which belong together. Name one file: init_from={found[0]}"
         )
     return found[0]
@@ -232,10 +233,10 @@ def file_of_run(reference: str, project: Project, *, may_come: bool = False) -> 
         found = run.dir / name if "/" in name else run.dir / folder / name
     if found is None:
         names = files_to_take(run)
-        listed = ", ".join(names[:MAX_SHOWN]) or "none. To write predictions: lab predict " + run.id
+        shown = and_more(names, MAX_SHOWN) or f"none. To write predictions: lab predict {run.id}"
         raise LabError(
             f"{KEY}={reference}: run {run.id} has no file {name!r}{nearest(name, names)}. "
-            f"It has: {listed}"
+            f"It has: {shown}"
         )
     if not found.resolve().is_relative_to(run.dir.resolve()):
         raise LabError(

@@ -24,6 +24,7 @@ from torch.nn.parameter import is_lazy
 from torch.utils.checkpoint import checkpoint
 
 from ...errors import LabError, nearest, require_package
+from ...machine.text_formats import and_more
 from .compile import compile_modules, require_compile_settings
 from .settings import n_processes_of
 
@@ -308,10 +309,9 @@ def require_sizes(task: L.LightningModule, config: DictConfig, n_processes: int)
         reason = f"training in {n_processes} processes"
     else:
         return
-    more = f" and {len(names) - 1} more" if len(names) > 1 else ""
     raise LabError(
         f"{reason} needs every size before the first batch, but that decides the size of "
-        f"{names[0]}{more}. Write sizes in place of torch.nn.Lazy..., or show the network "
+        f"{and_more(names, 1)}. Write sizes in place of torch.nn.Lazy..., or show the network "
         "one sample at the end of the task's __init__:\n"
         "with torch.no_grad(): self.model(torch.zeros(1, 1, 8, 8))  # the shape of yours"
     )

@@ -15,11 +15,11 @@ from torch import Tensor
 from torch.nn.parameter import is_lazy
 
 from ...errors import LabError, NotComparable
-from ...machine.text_formats import counted
+from ...machine.text_formats import and_more, counted
 from ...project import this_project
 from ...record.files.schema import InitialWeights
 from ...record.read.run import Run
-from ...record.reproduce.weight_tensors import LEFT_OUT, WEIGHTS, LeftOut, read_tensors, shorten
+from ...record.reproduce.weight_tensors import LEFT_OUT, MAX_SHOWN, WEIGHTS, LeftOut, read_tensors
 from ...record.write.inputs import resolve_weights
 from ..checkpoints.resume_point import refuse_damaged, whole_checkpoint
 from ..watch.print_line import print_line
@@ -119,8 +119,8 @@ def load_file(
     if not match.tensors:
         raise LabError(
             f"init_from: no tensor of {path} has a name and shape of this task.\n"
-            f"  there: {shorten(list(file_tensors))}\n"
-            f"  here:  {shorten(list(task_tensors))}\n"
+            f"  there: {and_more(file_tensors, MAX_SHOWN)}\n"
+            f"  here:  {and_more(task_tensors, MAX_SHOWN)}\n"
             "Say which beginnings of names belong together, such as: "
             "'init.prefix={encoder.: model.backbone.}'"
         )
@@ -203,7 +203,7 @@ def format_match(source: str, match: Match, n_loaded: int, n_tensors: int) -> st
         "as built, another shape": list(match.misfits),
         "there, not used": match.unused,
     }
-    lines += [f"  {kind}: {shorten(names)}" for kind, names in kinds.items() if names]
+    lines += [f"  {kind}: {and_more(names, MAX_SHOWN)}" for kind, names in kinds.items() if names]
     return "\n".join(lines)
 
 

@@ -147,7 +147,8 @@ def predict_several(
     split, how = rows[0]["split"], "the mean of what they predict"
     if options.split == FOLDS:
         split, how = FOLDS, "each predicted by the run that held it out"
-    target = target or run.dir / DIRECTORY / f"{'mean' if options.mean else FOLDS}.h5"
+    name = "mean" if options.mean else FOLDS
+    target = target or run.dir / DIRECTORY / f"{name}.h5"
     target.parent.mkdir(parents=True, exist_ok=True)
     provenance = {
         "runs": " ".join(each.id for each in runs),

@@ -11,6 +11,7 @@ from lightning.pytorch.trainer.states import RunningStage
 from torch import Tensor
 from torch.utils.data import DataLoader, default_collate, default_convert
 
+from ...machine.text_formats import and_more
 from ..exact.plain_loaders import flat_loaders, samples_cut
 
 OF_TORCH = (default_collate, default_convert)
@@ -89,5 +90,4 @@ def describe_lengths(batch: Any) -> str:
         return "it holds no tensors"
     if len(lengths) == 1:
         return f"its collate_fn made {lengths[0]} rows of more samples"
-    shown = ", ".join(map(str, lengths[:4])) + (", …" if len(lengths) > 4 else "")
-    return f"the first lengths of its tensors are {shown}"
+    return f"the first lengths of its tensors are {and_more(lengths, 4)}"

@@ -15,7 +15,7 @@ from omegaconf import DictConfig
 from torch import Tensor
 
 from ...hdf5.read.datamodule import H5DataModule, data_ranks
-from ...machine.text_formats import counted
+from ...machine.text_formats import and_more, counted
 from ...record.read.ranking import split_of
 from ..exact.steps import ends_epoch, steps_done
 from ..parts.accelerate import n_parameters_of, sized_parameters, unsized_tensors
@@ -300,12 +300,11 @@ def describe_network(task: L.LightningModule) -> str:
 
 def describe_batch(batch: Any) -> str:
     """The types and shapes of the tensors in a batch, each with its name if it has one."""
-    shapes = [
+    shapes = (
         f"{name} {tensor_type(tensor)} {tuple(tensor.shape)}".lstrip()
         for name, tensor in tensors_of(batch)
-    ]
-    further = [f"and {len(shapes) - MAX_TENSORS} more"] if len(shapes) > MAX_TENSORS else []
-    return ", ".join(shapes[:MAX_TENSORS] + further) or type(batch).__name__
+    )
+    return and_more(shapes, MAX_TENSORS) or type(batch).__name__
 
 
 def tensor_type(tensor: Tensor) -> str:

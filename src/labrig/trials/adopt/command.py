@@ -9,11 +9,13 @@ from pathlib import Path
 
 from ...command_parser import CommandParser
 from ...errors import LabError
-from ...machine.text_formats import printable, printable_lines
+from ...machine.text_formats import and_more, printable, printable_lines
 from ...project import Project
 from .hydra_template import adopt_hydra_template
-from .plan import AdoptionPlan, shortened, trial_name
+from .plan import AdoptionPlan, trial_name
 from .repository import FOLDERS, AdoptedRepository, Modules, configs_of
+
+MAX_NAMED = 12  # files
 
 
 def adopt_command(project: Project, args: list[str]) -> int:
@@ -53,7 +55,7 @@ def plan_of(project: Project, path: Path, name: str | None) -> AdoptionPlan:
     with configs_of(repository) as configs:
         if configs is not None:
             return adopt_hydra_template(project, configs, trial_name(name or path.name))
-    scripts = shortened([file.name for file in path.glob("*.py")]) or "none"
+    scripts = and_more(sorted(file.name for file in path.glob("*.py")), MAX_NAMED) or "none"
     raise LabError(
         f"{path} has no train.yaml in {', '.join(f'{name}/' for name in FOLDERS)}. "
         f"Name its script: lab adopt {path}/SCRIPT.py   Scripts: {scripts}"
@@ -115,7 +117,7 @@ def adopt_script(project: Project, path: Path, name: str | None) -> AdoptionPlan
     left = {one.name for one in path.parent.iterdir() if one.name[0] not in "._"} - copied
     if left:
         plan.notes.ask(
-            f"not copied from next to {path.name}: {shortened(left)}. The script works "
+            f"not copied from next to {path.name}: {and_more(sorted(left), MAX_NAMED)}. The script works "
             "in the directory of the run: give the whole path of what it reads"
         )
     pages = sorted({f"lab docs {PAGES[package]}" for package in imported & PAGES.keys()})

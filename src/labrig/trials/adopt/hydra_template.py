@@ -14,8 +14,9 @@ from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from ...errors import LabError
+from ...machine.text_formats import and_more
 from ...project import Project
-from .plan import OLD_LIGHTNING, AdoptionPlan, Notes, shortened, trial_name
+from .plan import OLD_LIGHTNING, AdoptionPlan, Notes, trial_name
 from .repository import Configs, ForeignConfig, Modules, dotted_parts, new_place
 
 EXPERIMENT = "experiment"
@@ -123,7 +124,7 @@ class HydraTemplate:
         left_out = {name for name in files_there if name.endswith(".py")}.difference(copied)
         for names, why in ((left_out, "no _target_ needs them"), (links, "links are not followed")):
             if names:
-                self.plan.notes.tell(f"not copied: {shortened(names, 4)} ({why})")
+                self.plan.notes.tell(f"not copied: {and_more(sorted(names), 4)} ({why})")
 
 
 def adopt_hydra_template(project: Project, configs: Configs, name: str) -> AdoptionPlan:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -111,11 +111,6 @@ class AdoptionPlan:
             path.parent.mkdir(parents=True, exist_ok=True)
             with open(path, "xb") as file:
                 file.write(content)
-
-
-def shortened(names: Collection[str], n: int = 12) -> str:
-    shown = ", ".join(sorted(names)[:n])
-    return f"{shown} and {len(names) - n} more" if len(names) > n else shown
 
 
 def trial_name(text: str) -> str:

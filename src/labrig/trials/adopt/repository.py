@@ -254,7 +254,8 @@ class Configs:
 
     def choose(self, group: str, option: str) -> ForeignConfig:
         """With one option of a group."""
-        return self.compose(f"{'' if group in self.primary.choices else '+'}{group}={option}")
+        sign = "" if group in self.primary.choices else "+"
+        return self.compose(f"{sign}{group}={option}")
 
     def compose(self, *overrides: str) -> ForeignConfig:
         """What Hydra makes of the files."""
