@@ -42,7 +42,6 @@ SLOWEST_FILES = (
 )
 
 sys.path.insert(0, str(PROJECT / "src"))  # `import myproj`
-sys.dont_write_bytecode = True  # not next to the files of tests/project
 work_on(Project(PROJECT, "myproj"))  # in fixtures of modules, too
 watch_commands()
 watch_messages()

@@ -5,10 +5,10 @@ import re
 import subprocess
 import sys
 from collections import Counter
+from functools import cache
 from graphlib import TopologicalSorter
 
 import grimp
-import pytest
 from importlinter.cli import lint_imports
 from projects import PROJECT, ROOT
 
@@ -54,9 +54,10 @@ def f():
     assert code_lines(text) == 3
 
 
-@pytest.mark.parametrize("path", PYTHON, ids=lambda path: str(path.relative_to(ROOT)))
-def test_every_python_file_is_shorter_than_500_lines(path):
-    assert path.read_text(encoding="utf-8").count("\n") < 500
+def test_every_python_file_is_shorter_than_500_lines():
+    lengths = {path: path.read_text(encoding="utf-8").count("\n") for path in PYTHON}
+    assert len(lengths) > 500
+    assert [path for path, n_lines in lengths.items() if n_lines >= 500] == []
 
 
 def test_no_two_classes_of_the_library_share_a_name():
@@ -129,20 +130,21 @@ def functions_of(path):
     ]
 
 
-@pytest.mark.parametrize(
-    "path",
-    [path for path in PYTHON if path.name.startswith("test_")],
-    ids=lambda path: str(path.relative_to(ROOT)),
-)
-def test_every_test_asserts(path):
-    assert functions_of(path)
-    for test in functions_of(path):
-        raises = [
-            node
-            for node in ast.walk(test)
-            if isinstance(node, ast.Attribute) and node.attr in ("raises", "fail")
-        ]
-        assert raises or any(isinstance(node, ast.Assert) for node in ast.walk(test)), test.name
+def asserts(node):
+    fails = isinstance(node, ast.Attribute) and node.attr in ("raises", "fail")
+    return fails or isinstance(node, ast.Assert)
+
+
+def test_every_test_asserts():
+    tests = {path: functions_of(path) for path in PYTHON if path.name.startswith("test_")}
+    assert [path for path, functions in tests.items() if not functions] == []
+    bare = [
+        f"{path}::{test.name}"
+        for path, functions in tests.items()
+        for test in functions
+        if not any(asserts(node) for node in ast.walk(test))
+    ]
+    assert bare == []
 
 
 def links():
@@ -159,16 +161,18 @@ def links():
                 yield name, target
 
 
-@pytest.mark.parametrize(("name", "target"), list(links()))
-def test_markdown_links_lead_somewhere(name, target):
-    path, _, heading = target.partition("#")
-    file = (ROOT / name).parent / path if path else ROOT / name
-    assert file.exists()
-    if heading:
-        headings = re.findall(r"^#+ (.*)$", file.read_text(encoding="utf-8"), re.M)
-        assert heading in [
-            re.sub(r"[^\w -]", "", text).strip().lower().replace(" ", "-") for text in headings
-        ]
+@cache
+def headings_of(file):
+    headings = re.findall(r"^#+ (.*)$", file.read_text(encoding="utf-8"), re.M)
+    return [re.sub(r"[^\w -]", "", text).strip().lower().replace(" ", "-") for text in headings]
+
+
+def test_markdown_links_lead_somewhere():
+    for name, target in links():
+        path, _, heading = target.partition("#")
+        file = (ROOT / name).parent / path if path else ROOT / name
+        assert file.exists(), f"{name}: {target}"
+        assert not heading or heading in headings_of(file), f"{name}: {target}"
 
 
 def test_documentation_lists_every_page():

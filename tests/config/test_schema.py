@@ -59,10 +59,9 @@ def wrong_values(setting):
     return wrong
 
 
-@pytest.mark.parametrize("path", settings_files.texts(), ids=lambda path: path.name)
-def test_the_files_are_those_of_the_classes(path):
-    text = settings_files.texts()[path]
-    assert path.read_text(encoding="utf-8") == text, "type: python hooks/settings_files.py"
+def test_the_files_are_those_of_the_classes():
+    for path, text in settings_files.texts().items():
+        assert path.read_text(encoding="utf-8") == text, "type: python hooks/settings_files.py"
 
 
 def test_conf_holds_every_default_and_nothing_else():
@@ -78,47 +77,47 @@ def test_a_projects_own_file_of_an_option_is_all_of_it(own_project):
     assert composed.config.profile == {"kind": "torch", "active_steps": 7}
 
 
-@pytest.mark.parametrize("name", SETTINGS)
-def test_each_setting_says_what_it_is(name):
-    setting = SETTINGS[name]
-    assert setting.comment
-    assert setting.type not in (Any, None)
-    assert "${" in str(setting.default) or fits(setting.default, setting.type)
-    for choice in setting.choices:
-        assert choice in setting.expected
-        assert choice in setting.comment or choice in ("true", "false", "null")
+def test_each_setting_says_what_it_is():
+    for name, setting in SETTINGS.items():
+        assert setting.comment, name
+        assert setting.type not in (Any, None), name
+        assert "${" in str(setting.default) or fits(setting.default, setting.type), name
+        for choice in setting.choices:
+            assert choice in setting.expected, name
+            assert choice in setting.comment or choice in ("true", "false", "null"), name
 
 
-@pytest.mark.parametrize("name", [name for name in CHECKED if name != "trainer.devices"])
-def test_a_wrong_value_of_each_setting_is_refused(name):
-    setting = CHECKED[name]
-    assert wrong_values(setting)
-    for value in wrong_values(setting):
-        with pytest.raises(LabError) as refused:
-            check(name, value)
-        message = str(refused.value)
-        assert message.startswith(f"command line: {name} must be {setting.expected}, but it is ")
-        assert all(choice in message for choice in setting.choices)
-        assert setting.unit in message
-    check(name, setting.default)
-    if name != "callbacks":
-        check(name, "${oc.env:MY_VALUE}")
+def test_a_wrong_value_of_each_setting_is_refused():
+    for name, setting in CHECKED.items():
+        if name == "trainer.devices":
+            continue
+        assert wrong_values(setting), name
+        for value in wrong_values(setting):
+            with pytest.raises(LabError) as refused:
+                check(name, value)
+            message = str(refused.value)
+            said = f"command line: {name} must be {setting.expected}, but it is "
+            assert message.startswith(said)
+            assert all(choice in message for choice in setting.choices), name
+            assert setting.unit in message, name
+        check(name, setting.default)
+        if name != "callbacks":
+            check(name, "${oc.env:MY_VALUE}")
 
 
-@pytest.mark.parametrize("name", [name for name, each in CHECKED.items() if each.least is not None])
-def test_a_number_below_the_least_is_refused(name):
-    least = int(CHECKED[name].least)
-    check(name, least)
-    with pytest.raises(
-        LabError, match=f"{name} must be .*, at least {least}, but it is {least - 1}"
-    ):
-        check(name, least - 1)
+def test_a_number_below_the_least_is_refused():
+    with_least = [(name, int(one.least)) for name, one in CHECKED.items() if one.least is not None]
+    for name, least in with_least:
+        check(name, least)
+        message = f"{name} must be .*, at least {least}, but it is {least - 1}"
+        with pytest.raises(LabError, match=message):
+            check(name, least - 1)
 
 
-@pytest.mark.parametrize("name", [name for name, each in CHECKED.items() if each.choices])
-def test_each_choice_is_accepted(name):
-    for choice in CHECKED[name].choices:
-        assert check(name, yaml.safe_load(choice)) is None
+def test_each_choice_is_accepted():
+    for name, setting in CHECKED.items():
+        for choice in setting.choices:
+            assert check(name, yaml.safe_load(choice)) is None
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,6 @@ import re
 from collections import Counter
 from functools import cache
 
-import pytest
 from projects import ROOT
 
 PAGE = (ROOT / "docs/coverage.md").read_text(encoding="utf-8")
@@ -31,7 +30,7 @@ with without yaml
 
 
 def rows_marked(*marks):
-    return [pytest.param(*row, id=row[0]) for row in ROWS if MARK.match(row[3])[1] in marks]
+    return [row for row in ROWS if MARK.match(row[3])[1] in marks]
 
 
 @cache
@@ -78,53 +77,52 @@ def test_the_page_counts_its_marks():
     assert f"ask for {N_ROWS} things" in PAGE
 
 
-@pytest.mark.parametrize(("number", "source", "asks", "served", "shown"), rows_marked("tested"))
-def test_a_tested_row_has_a_test_of_its_matter(number, source, asks, served, shown):
-    tests = named_tests(shown)
-    proofs = [
-        (file, test)
-        for file, test in tests
-        if test not in SHOW_NOTHING and not file.startswith("tests/gpu/")
-    ]
-    assert proofs, "a test that can fail without a GPU"
-    if any(file.startswith("tests/gpu/") for file, _ in tests):
-        assert re.search(r"H200|on a GPU not", served), "what a GPU has shown"
-    matter = words_of(asks) | words_of(re.sub(r"[\w/]+/", "", MARK.sub("", served)))
-    told = set().union(*(words_of(f"{test} {functions_in(file)[test]}") for file, test in proofs))
-    assert matter & told, f"no word of the row is in {proofs}"
-    for file, test in proofs:
-        assert re.search(r"\bassert\b|\braises\(", functions_in(file)[test]), test
+def test_a_tested_row_has_a_test_of_its_matter():
+    for number, _, asks, served, shown in rows_marked("tested"):
+        tests = named_tests(shown)
+        proofs = [
+            (file, test)
+            for file, test in tests
+            if test not in SHOW_NOTHING and not file.startswith("tests/gpu/")
+        ]
+        assert proofs, f"row {number}: a test that can fail without a GPU"
+        if any(file.startswith("tests/gpu/") for file, _ in tests):
+            assert re.search(r"H200|on a GPU not", served), f"row {number}: what a GPU has shown"
+        matter = words_of(asks) | words_of(re.sub(r"[\w/]+/", "", MARK.sub("", served)))
+        sources = {test: functions_in(file)[test] for file, test in proofs}
+        told = set().union(*(words_of(f"{test} {source}") for test, source in sources.items()))
+        assert matter & told, f"row {number}: no word of it is in {proofs}"
+        for test, source in sources.items():
+            assert re.search(r"\bassert\b|\braises\(", source), f"row {number}: {test}"
 
 
-@pytest.mark.parametrize(("number", "source", "asks", "served", "shown"), rows_marked("described"))
-def test_a_described_row_names_a_section_that_says_so(number, source, asks, served, shown):
-    link = re.search(r"\]\(([\w.-]+\.md#[\w-]+)\)", served)[1]
-    quoted = re.findall(r"“([^”]+)”", shown)
-    assert quoted, "words that the section has"
-    section = section_of(link)
-    assert [words for words in quoted if words not in section] == []
+def test_a_described_row_names_a_section_that_says_so():
+    for number, _, _, served, shown in rows_marked("described"):
+        link = re.search(r"\]\(([\w.-]+\.md#[\w-]+)\)", served)[1]
+        quoted = re.findall(r"“([^”]+)”", shown)
+        assert quoted, f"row {number}: words that the section has"
+        section = section_of(link)
+        assert [words for words in quoted if words not in section] == [], f"row {number}"
 
 
-@pytest.mark.parametrize(("number", "source", "asks", "served", "shown"), rows_marked("never run"))
-def test_a_row_that_was_never_run_says_what_was_done_instead(number, source, asks, served, shown):
-    assert named_tests(shown), "stored texts, a stand-in, or a test that waits for a GPU"
+def test_a_row_that_was_never_run_says_what_was_done_instead():
     admits = (
         r"stored|stand-in|never|nobody|no node|not tried|was run|was tried|shared|on a GPU|scaler"
     )
-    assert re.search(admits, served), "who could not run it, or what was run instead"
+    for number, _, _, served, shown in rows_marked("never run"):
+        assert named_tests(shown), f"row {number}: stored texts, a stand-in, or a test for a GPU"
+        assert re.search(admits, served), f"row {number}: who could not run it, or what was run"
 
 
-@pytest.mark.parametrize(
-    ("number", "source", "asks", "served", "shown"), rows_marked("history", "not served")
-)
-def test_a_row_that_is_not_served_says_why(number, source, asks, served, shown):
-    assert len(MARK.sub("", served).split()) >= 2
+def test_a_row_that_is_not_served_says_why():
+    rows = rows_marked("history", "not served")
+    assert [row[0] for row in rows if len(MARK.sub("", row[3]).split()) < 2] == []
 
 
-@pytest.mark.parametrize(("number", "served", "shown"), [(row[0], *row[3:]) for row in ROWS])
-def test_a_row_names_what_exists(number, served, shown):
-    for file, test in named_tests(shown):
-        assert test in functions_in(file), f"{file}::{test}"
-    for path in re.findall(r"`([\w./]+/[\w./]+\.\w+)`", served):
-        root = ROOT / "src" if path.startswith("labrig/") else ROOT
-        assert (root / path).exists(), path
+def test_a_row_names_what_exists():
+    for number, _, _, served, shown in ROWS:
+        for file, test in named_tests(shown):
+            assert test in functions_in(file), f"row {number}: {file}::{test}"
+        for path in re.findall(r"`([\w./]+/[\w./]+\.\w+)`", served):
+            root = ROOT / "src" if path.startswith("labrig/") else ROOT
+            assert (root / path).exists(), f"row {number}: {path}"

@@ -21,9 +21,8 @@ IMPORT_TORCH = ("train", "resume", "eval", "predict", "check", "bench", "data") 
 
 def copy_project(folder):
     """A copy of the project of the default answers."""
-    return shutil.copytree(
-        PROJECT, folder, ignore=shutil.ignore_patterns("__pycache__", ".*_cache")
-    )
+    ignored = shutil.ignore_patterns("__pycache__", ".*_cache")
+    return shutil.copytree(PROJECT, folder, ignore=ignored, dirs_exist_ok=True)
 
 
 def copy_of(project, folder):
@@ -49,7 +48,7 @@ def project_in(folder):
     """The project of the default answers, copied into `folder`, as the one that this process works on."""
     from labrig.project import Project
 
-    shutil.copytree(PROJECT, folder, dirs_exist_ok=True)
+    copy_project(folder)
     return work_on(Project(folder, "myproj"))
 
 

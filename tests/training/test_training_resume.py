@@ -51,8 +51,8 @@ class Quota(L.Callback):
 
 @pytest.fixture
 def spoiled(home):
-    """A directory like that of the finished run in `home`, with an id of its own."""
-    finished = json.loads(call(home, "lab", "runs", "list", "--json", "trial=baseline"))[-1]
+    """A directory like that of the first run in `home`, which has two epochs, with an id of its own."""
+    finished = json.loads(call(home, "lab", "runs", "list", "--json", "trial=baseline"))[0]
     source = home / "runs/baseline" / finished["run_id"]
     run_id = f"{source.name[:-6]}{os.urandom(3).hex()}"
     copy = shutil.copytree(source, source.with_name(run_id))
@@ -122,11 +122,10 @@ def test_what_is_left_of_a_finished_run(spoiled):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("how", ["cut", "one bit"])
-def test_a_damaged_checkpoint_is_reported_and_the_one_before_is_used(home, spoiled, how):
+def test_a_damaged_checkpoint_is_reported_and_the_one_before_is_used(home, spoiled):
     checkpoints = spoiled / "checkpoints"
     whole = weights(checkpoints)
-    damage(checkpoints / "last.ckpt", how)
+    damage(checkpoints / "last.ckpt", "one bit")
     for command in (("eval", spoiled.name), ("resume", spoiled.name)):
         said = call(home, "lab", *command, rc=2 if command[0] == "eval" else 0)
         assert "last.ckpt is damaged" in said
