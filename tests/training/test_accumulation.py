@@ -9,6 +9,7 @@ from commands import free_port
 from labrig.errors import LabError
 from labrig.training.exact.plain_loaders import PlainLoaders
 from labrig.training.parts.accumulation import WholeGroups
+from ranks import run_ranks
 from torch.utils.data import DataLoader, TensorDataset
 
 SAMPLES_N2 = torch.randn(23, 2, generator=torch.Generator().manual_seed(0))
@@ -105,7 +106,7 @@ def rank_of_two(rank, port, folder, tokens=False, n_accumulated=2):
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_two_processes_weigh_alike(tmp_path):
-    torch.multiprocessing.spawn(rank_of_two, (free_port(), tmp_path), nprocs=2)
+    run_ranks(rank_of_two, free_port(), tmp_path)
     ranks = [torch.load(tmp_path / str(rank)) for rank in range(2)]
     assert torch.equal(*ranks)
     # 16 samples in the first step of both processes, 6 in the second.
@@ -122,8 +123,7 @@ def test_two_processes_weigh_alike(tmp_path):
 @pytest.mark.parametrize("n_accumulated", [1, 2])
 def test_two_processes_weigh_by_tokens(tmp_path, n_accumulated):
     """As one process over the same rows: 8 or 16 of both in a step."""
-    arguments = (free_port(), tmp_path, True, n_accumulated)
-    torch.multiprocessing.spawn(rank_of_two, arguments, nprocs=2)
+    run_ranks(rank_of_two, free_port(), tmp_path, True, n_accumulated)
     ranks = [torch.load(tmp_path / str(rank)) for rank in range(2)]
     whole = fit(ROWS_NT2[:22], 8 * n_accumulated, 1, task_class=ByTokens)
     assert torch.equal(*ranks)

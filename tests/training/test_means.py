@@ -17,6 +17,7 @@ from labrig.training.exact.plain_loaders import PlainLoaders
 from labrig.training.watch.derived import Derived
 from labrig.training.watch.means import LogMeans
 from lightning.pytorch.loggers.logger import DummyLogger
+from ranks import run_ranks
 from torch.utils.data import DataLoader
 
 EVERY_N_STEPS = 3
@@ -181,7 +182,7 @@ def train(tmp_path, seed, loaders, n_processes, workers=0):
     if n_processes == 1:
         train_one(0, *arguments)
     else:
-        torch.multiprocessing.spawn(train_one, arguments, nprocs=n_processes)
+        run_ranks(train_one, *arguments, n_ranks=n_processes)
     returned = [
         json.loads(line)
         for rank in range(n_processes)
