@@ -13,6 +13,11 @@ def last(folder):
     return json.loads(call(folder, "lab", "runs", "show", "@last", "--json"))
 
 
+def first(folder):
+    """The run with which the project of `home` was made: two epochs of the baseline."""
+    return json.loads(call(folder, "lab", "runs", "list", "trial=baseline", "--json"))[0]
+
+
 def rows(record):
     with open(f"{record['run_dir']}/metrics.jsonl") as file:
         return [json.loads(line) for line in file]

@@ -194,6 +194,7 @@ def steps_of(capture):
     return [*layer.parameters()], rates, adam.state_dict()
 
 
+@pytest.mark.release
 @pytest.mark.slow
 def test_a_captured_step_of_an_optimizer_follows_the_schedule_without_compiling_again():
     watch = CompilerWatch()

@@ -6,7 +6,7 @@ import h5py
 import pytest
 from projects import call, copy_of
 from repositories import commit
-from trainings import SHORT, last
+from trainings import SHORT, first, last
 
 pytestmark = pytest.mark.slow
 OTHER = "digits2"
@@ -25,8 +25,8 @@ def trained(home, tmp_path_factory):
     return folder
 
 
-def evaluate(folder, *words, rc=0):
-    return call(folder, "lab", "eval", "@last", *words, rc=rc)
+def evaluate(folder, *words):
+    return call(folder, "lab", "eval", "@last", *words)
 
 
 def metrics_of(printed):
@@ -144,18 +144,15 @@ def test_data_of_one_name_with_other_content_have_a_metric_of_their_own(trained)
     ("word", "said"),
     [
         ("split=tset", "has no split 'tset'; did you mean: test. Write split=NAME, one of: "),
-        ("data=digit2", "no data set 'digit2'; did you mean: digits2"),
+        ("data=digitz", "no data set 'digitz'; did you mean: digits"),
+        ("data=built", "Name the file: data.path=other.h5"),
         ("optimizer.lr=1", "lab eval takes data=NAME, split=NAME, data.* and trainer.*"),
     ],
 )
-def test_what_cannot_be_evaluated_is_refused(trained, word, said):
-    assert said in evaluate(trained, word, rc=2)
-
-
-def test_a_data_set_that_builds_on_others_is_refused(trained):
-    path = trained / "src/myproj/conf/data/built.yaml"
-    path.write_text(f"defaults: [digits]\n_target_: myproj.data.Digits\npath: {OTHER}.h5\n")
+def test_what_cannot_be_evaluated_is_refused(home, word, said):
+    built = home / "src/myproj/conf/data/built.yaml"
+    built.write_text("defaults: [digits]\n_target_: myproj.data.Digits\npath: other.h5\n")
     try:
-        assert f"Name the file: data.path={OTHER}.h5" in evaluate(trained, "data=built", rc=2)
+        assert said in call(home, "lab", "eval", first(home)["run_id"], word, rc=2)
     finally:
-        path.unlink()
+        built.unlink()

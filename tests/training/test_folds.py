@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from labrig import H5DataModule
 from projects import call
-from trainings import last
+from trainings import first, last
 
 pytestmark = pytest.mark.slow
 OWN = "optimizer.lr=0.00223"  # of no other run in the shared project
@@ -60,25 +60,22 @@ def test_folds_from_the_training_to_one_file_of_predictions(trained):
     assert "predictions" in call(trained, "lab", "runs", "verify", "@last")
 
 
-def test_a_run_without_folds_is_refused(trained):
-    call(trained, "lab", "train", *FOLDS[:-1])
-    refused = call(trained, "lab", "predict", "@last", "split=folds", rc=2)
+def test_a_run_without_folds_is_refused(home):
+    refused = call(home, "lab", "predict", first(home)["run_id"], "split=folds", rc=2)
     assert "was trained without folds, so split=folds means nothing" in refused
 
 
-def test_groups_that_were_packed_stay_together(trained):
+def test_groups_that_were_packed_stay_together(home):
     rng = np.random.default_rng(0)
     patient = rng.integers(0, 12, 200)
     arrays = {"x": rng.random((200, 4), np.float32), "y": patient % 2, "patient": patient}
-    np.savez(trained / "scans.npz", **arrays)
-    call(
-        trained, "lab", "data", "pack", "scans", "scans.npz", "--as", "arrays", "--group", "patient"
-    )
-    settings = (trained / "src/myproj/conf/data/scans.yaml").read_text()
+    np.savez(home / "scans.npz", **arrays)
+    call(home, "lab", "data", "pack", "scans", "scans.npz", "--as", "arrays", "--group", "patient")
+    settings = (home / "src/myproj/conf/data/scans.yaml").read_text()
     assert "fields: [x, y]" in settings
     held_out = []
     for fold in range(3):
-        data = H5DataModule(str(trained / "data/scans.h5"), fields=["patient"], folds=3, fold=fold)
+        data = H5DataModule(str(home / "data/scans.h5"), fields=["patient"], folds=3, fold=fold)
         of_val = np.concatenate([batch[0].numpy() for batch in data.val_dataloader()])
         of_train = np.concatenate([batch[0].numpy() for batch in data.train_dataloader()])
         assert not set(of_val) & set(of_train)

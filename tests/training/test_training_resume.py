@@ -13,7 +13,7 @@ from labrig.record.write.inputs import describe_file
 from labrig.training.checkpoints.resume_point import is_complete, last_checkpoint
 from labrig.training.trained.load import load_weights
 from projects import call
-from trainings import SHORT, add_trial, last, start
+from trainings import SHORT, add_trial, first, last, start
 
 MODEL = "model:\n  _target_: .model.net\n"
 NET = "from torch import nn\ndef net(): return nn.Sequential(nn.Flatten(), nn.Linear(64, 10))\n"
@@ -51,9 +51,8 @@ class Quota(L.Callback):
 
 @pytest.fixture
 def spoiled(home):
-    """A directory like that of the first run in `home`, which has two epochs, with an id of its own."""
-    finished = json.loads(call(home, "lab", "runs", "list", "--json", "trial=baseline"))[0]
-    source = home / "runs/baseline" / finished["run_id"]
+    """A directory like that of the first run in `home`, with an id of its own."""
+    source = home / "runs/baseline" / first(home)["run_id"]
     run_id = f"{source.name[:-6]}{os.urandom(3).hex()}"
     copy = shutil.copytree(source, source.with_name(run_id))
     for name in ("run.json", "summary.json"):
