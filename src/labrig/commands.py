@@ -180,7 +180,6 @@ EXAMPLES = {
     "data pack": "lab data pack pets raw/pets --as images --size 64 64",
     "data pull": "lab data pull digits",
     "data push": "lab data push digits /group/data",
-    "data recover": "lab data recover @last",
     "data stage": "lab data stage digits --to shm",
     "data verify": "lab data verify digits",
     "docs": "lab docs first-day",

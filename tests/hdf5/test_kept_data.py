@@ -1,4 +1,4 @@
-"""A data file that a run read is never lost: kept when another takes its name, and made again from the record."""
+"""A data file that a run read is never lost: kept when another takes its name; its record says how to make it again."""
 
 import json
 import os
@@ -9,15 +9,13 @@ import h5py
 import numpy as np
 import pytest
 from labrig.data import DataFileError, fingerprint, write_data_file
-from labrig.errors import LabError
-from labrig.hdf5.pack.recover import free_path, pack_command_of
 from labrig.project import Project
 from labrig.record.read.run import Run
 from labrig.record.reproduce.recorded_inputs import kept_path, runs_with_data
 from labrig.training.parts.kept_data import with_kept_data, with_kept_override
 from omegaconf import OmegaConf
 from projects import copy_of, work_on
-from reproduction import edit, lab, make_project, show
+from reproduction import lab, make_project, show
 
 X = np.arange(80, dtype=np.float32).reshape(20, 4)
 PACK = ("data", "pack", "arr", "data/raw/a.npz", "--as", "arrays")
@@ -152,84 +150,22 @@ def test_typed_data_come_before_kept_data(own, capsys):
         assert with_kept_override([typed], run, project) == [typed]
 
 
-def test_a_record_of_a_stranger_leads_to_no_other_place(own, monkeypatch):
-    (run, _) = runs(own)
-    crafted = run.data | {"sha256": "../../../abcdef", "path": "/a/../../b/c.h5"}
-    monkeypatch.setattr(Run, "data", crafted)
-    assert free_path(Project(own, "myproj"), run) == own / "data/c.h5"
-    (own / "data/c.h5").touch()
-    assert free_path(Project(own, "myproj"), run) == own / "data/c-abcdef.h5"
-
-
 @pytest.mark.release
 @pytest.mark.slow
-def test_recovered_data_are_those_of_the_record(own):
-    """Made by the recorded code, although the code, the YAML and the data are gone."""
-    (run, _) = runs(own)
-    recorded = run.data["sha256"]
-    assert "there is nothing to recover" in lab(own, "data", "recover", run.id)
-    os.remove(own / "data/arr.h5")
-    os.remove(own / "src/myproj/conf/data/arr.yaml")
-    edit(own, 'CODE = "', 'CODE = "later ')
-    said = lab(own, "runs", "verify", run.id, rc=1)
-    assert f"make it again: lab data recover {run.id}" in said
-    assert f"{own}/data/arr.h5: what {run.id} read" in lab(own, "data", "recover", run.id)
-    assert fingerprint(own / "data/arr.h5")["sha256"] == recorded
-    assert not (own / "src/myproj/conf/data/arr.yaml").exists()
-    assert "and data are as recorded" in lab(own, "runs", "verify", run.id)
-    write_data_file(own / "data/arr.h5", {"x": X[::-1].copy()}, {})
-    (kept,) = (own / "data").glob("arr-*.h5")
-    os.remove(kept)
-    assert f"To make them again: lab data recover {run.id}" in lab(
-        own, "runs", "verify", run.id, rc=1
-    )
-    assert f"{kept}: what {run.id} read" in lab(own, "data", "recover", run.id)
-    assert fingerprint(kept)["sha256"] == recorded
-    kept.write_bytes(kept.read_bytes()[:-9])  # damaged
-    assert f"{kept}: what {run.id} read" in lab(own, "data", "recover", run.id)
-
-
-@pytest.mark.release
-@pytest.mark.slow
-def test_a_file_is_recovered_by_its_own_command_although_the_yaml_has_another(own):
-    """The YAML stays as the first packing wrote it; the file was packed again with other options."""
-    said = lab(own, "data", "pack", "arr", "data/raw/a.npz", "--as", "arrays", "--seed", "7")
-    command = "lab data pack arr data/raw/a.npz --as arrays --seed 7"
-    assert "says now what is packed, and how" in said
-    assert f'pack: "{command}"' in (own / "src/myproj/conf/data/arr.yaml").read_text()
+def test_data_that_are_gone_are_made_again_by_the_recorded_command(own):
+    """Also when the file was packed again with other options than its YAML had first."""
+    lab(own, *PACK, "--seed", "7")
     lab(own, *TRAIN)
     run = runs(own)[-1]
-    assert run.data["pack"] == command
+    recorded = run.data["sha256"]
+    command = "lab data pack arr data/raw/a.npz --as arrays --seed 7"
     os.remove(own / "data/arr.h5")
-    assert f"{own}/data/arr.h5: what {run.id} read" in lab(own, "data", "recover", run.id)
-
-
-@pytest.mark.release
-@pytest.mark.slow
-def test_other_raw_data_are_told_and_nothing_is_kept(own):
-    (run, _) = runs(own)
+    said = lab(own, "runs", "verify", run.id, rc=1)
+    assert f"Copy it there, set paths.data, or make it again: {command}\n" in said
+    lab(own, *shlex.split(command)[1:])
+    assert fingerprint(own / "data/arr.h5")["sha256"] == recorded
+    assert "and data are as recorded" in lab(own, "runs", "verify", run.id)
     os.remove(own / "data/arr.h5")
-    write_raw(own, X[:9])
-    said = lab(own, "data", "recover", run.id, rc=3)
-    assert "gives other data now: 9 samples" in said
-    assert f"recorded were 20 samples, {run.data['sha256'][:12]}. Nothing was kept" in said
-    os.remove(own / "data/raw/a.npz")
-    assert "did not pack the data again, see above" in lab(own, "data", "recover", run.id, rc=1)
-    assert data_files(own) == []
-
-
-def test_data_that_lab_did_not_pack_cannot_be_recovered(own, monkeypatch):
-    (run, _) = runs(own)
-    assert pack_command_of(run) == shlex.split(run.data["pack"])
-    monkeypatch.setattr(Run, "data", {**run.data, "pack": "python make.py"})
-    for command in ("python make.py; lab data pack arr", "lab data pack 'arr"):
-        monkeypatch.setattr(Run, "config", {"data": {"pack": command}})
-        with pytest.raises(LabError, match=r"another command than lab data pack. Type it yourself"):
-            pack_command_of(run)
-    monkeypatch.setattr(Run, "config", {"data": {"path": "arr.h5"}})
-    assert pack_command_of(run) == ["lab", "data", "pack", "arr"]
-    monkeypatch.setattr(Run, "data", run.data | {"path": "/a/arr-abcdef.h5"})  # kept, then resumed
-    assert pack_command_of(run) == ["lab", "data", "pack", "arr"]
-    monkeypatch.setattr(Run, "data", {"not_recorded": "no fingerprint()"})
-    with pytest.raises(LabError, match=r"recorded no data file, so there is none to recover"):
-        pack_command_of(run)
+    write_data_file(own / "data/arr.h5", {"x": X[::-1].copy()}, {})
+    said = lab(own, "runs", "verify", run.id, rc=1)
+    assert f"To make them again, move it away, then: {command}\n" in said

@@ -12,9 +12,9 @@ from labrig.errors import Failed, LabError, Refused
 from labrig.hdf5.file.errors import DataFileError
 from labrig.hdf5.file.find import data_files_of, read_data_section
 from labrig.hdf5.file.joined import read_data_set
-from labrig.hdf5.pack.recover import missing_files
 from labrig.project import Project
 from labrig.remote.stores import command
+from labrig.remote.stores.command import missing_files
 from projects import call, project_in
 from reproduction import lab, make_project, show
 from shared_data import (
@@ -301,6 +301,15 @@ def test_where_the_files_of_a_run_go(mine, tmp_path):
         file["path"] = "/gone/../a.h5"
     with pytest.raises(LabError, match=r"a data file of .* is not a relative path .* trusted"):
         names()
+
+
+def test_a_record_of_a_stranger_leads_to_no_other_place(mine):
+    project, _ = mine
+    run = SimpleNamespace(data={"path": "/a/../../b/c.h5", "sha256": "../../../abcdef"})
+    file = project.root / "data/c.h5"
+    assert [*missing_files(project, run)] == [file]
+    file.touch()
+    assert [*missing_files(project, run)] == [file.with_name("c-abcdef.h5")]
 
 
 @pytest.mark.release

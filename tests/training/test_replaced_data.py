@@ -34,4 +34,4 @@ def test_a_run_reads_its_own_data_after_packing_again(own_project):
     os.remove(kept)
     said = lab("eval", "@last")
     assert f"data/digits.h5 does not hold what {run['run_id']} read" in said
-    assert f"To have that again: lab data recover {run['run_id']}" in said
+    assert "To have that again, move this away, then: lab data pack digits\n" in said

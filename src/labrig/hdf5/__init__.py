@@ -5,7 +5,6 @@ COMMANDS = [
     ("data append", "pack raw data into one more file of a data set", "pack.append:append_command"),
     ("data info", "what a data file holds, and where it fits", "file.info:info_command"),
     ("data verify", "check every byte of a data file", "file.info:verify_command"),
-    ("data recover", "make the data file of a run again", "pack.recover:recover_command"),
     ("data stage", "copy a data file to this node's memory or disk", "read.stage:stage_command"),
     ("data bench", "measure how fast each disk reads a data file", "read.disks:disks_command"),
 ]

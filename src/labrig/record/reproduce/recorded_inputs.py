@@ -142,7 +142,8 @@ def describe_missing(
         n_bytes = named[0].stat().st_size
         return (
             f"the data of {run.id} was changed: {named[0]} has {n_bytes} bytes; {expected}.\n"
-            f"{how_to_fetch(project, run)}To make them again: {how_to_make(run, recorded)}"
+            f"{how_to_fetch(project, run)}To make them again, move it away, then: "
+            f"{how_to_make(run, recorded)}"
         )
     old = Path(recorded["path"])
     searched = ", ".join(map(str, project.paths.data))
@@ -155,10 +156,8 @@ def describe_missing(
 
 
 def how_to_make(run: Run, recorded: Mapping[str, Any]) -> str:
-    """The command that makes a file again: of one of several, that which made it."""
-    if "files" in run.data:
-        return str(recorded.get("pack") or run.data.get("pack"))
-    return f"lab data recover {run.id}"
+    """The command that made a data file of a run."""
+    return str(recorded.get("pack") or run.data.get("pack") or "as it was made then")
 
 
 def how_to_fetch(project: Project, run: Run) -> str:

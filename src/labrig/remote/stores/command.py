@@ -14,11 +14,12 @@ from typing import Annotated, Any
 
 from ...command_parser import CommandParser
 from ...config.targets import signature_of
-from ...errors import Failed, LabError, Refused
+from ...errors import Failed, LabError, NotComparable, Refused
 from ...hdf5.file.atomic_file import continue_at, open_part, read_blocks
 from ...hdf5.file.errors import DataFileError
 from ...hdf5.file.find import (
     config_file_of,
+    data_files_in,
     find_data_file,
     find_data_files,
     names_one_file,
@@ -34,7 +35,15 @@ from ...record.files.atomic import write_file
 from ...record.files.forms import RelativePath, problem_in
 from ...record.read.find import RUN_HELP, find_run
 from ...record.read.run import Run, run_roots
-from ...record.reproduce.recorded_inputs import stored_place
+from ...record.reproduce.recorded_inputs import (
+    find_recorded_data,
+    find_recorded_file,
+    is_same_data,
+    kept_path,
+    recorded_files,
+    relative_name,
+    stored_place,
+)
 from .store import PLACE, FolderStore, Store, StoredData, StoredFile, StoredPart, files_by_content
 
 PLACE_HELP = "a folder of the group, ssh://HOST/FOLDER, or s3://BUCKET/FOLDER"
@@ -288,8 +297,6 @@ def require_content(found: Path, sha256: str, name: str) -> None:
 
 def pull_for_run(project: Project, run: Run, place: str | None) -> None:
     """Fetches the data files that a run read, see `missing_files`."""
-    from ...hdf5.pack.recover import data_that_are_there, missing_files
-
     if "size_bytes" not in run.data:
         raise LabError(f"{run.id} recorded no data file. See: lab runs show {run.id}")
     found = data_that_are_there(project, run)
@@ -303,6 +310,49 @@ def pull_for_run(project: Project, run: Run, place: str | None) -> None:
         )
     pull(project, place, missing_files(project, run))
     print(f"next: lab runs reproduce {run.id}")
+
+
+def data_that_are_there(project: Project, run: Run) -> Path | None:
+    """The data of a run, wherever they lie; None when they are gone or damaged."""
+    from ...hdf5.file.checksum import fingerprint
+    from ...hdf5.file.joined import read_layouts
+
+    with suppress(NotComparable, DataFileError):
+        paths = find_recorded_data(project, run)
+        if paths and is_same_data(run.data, fingerprint(read_layouts(paths))):
+            return place_of(paths)
+    return None
+
+
+def missing_files(project: Project, run: Run) -> dict[Path, str]:
+    """Where each data file of a run goes that is not here, and its hash.
+
+    It has its name where no file has it, else its hash in it; in a folder of other files it would
+    become one of theirs, so that it goes next to it.
+    """
+    from ...hdf5.file.checksum import fingerprint
+
+    directory = writable_directory(project)
+    if "files" not in run.data:
+        path = directory / Path(run.data["path"]).name
+        sha256 = run.data["sha256"]
+        return {kept_path(path, sha256) if path.exists() else path: sha256}
+    missing = {}
+    for file in recorded_files(run.data):
+        with suppress(NotComparable, DataFileError):
+            if is_same_data(file, fingerprint(find_recorded_file(project, run, file))):
+                continue
+        name = relative_name(run, file)
+        problem = problem_in(name, RelativePath)
+        if problem:
+            raise LabError(f"a data file of {run.id}: {problem}. Its record is not to be trusted")
+        path = directory / name
+        if path.exists():
+            path = kept_path(path, file["sha256"])
+        elif path.parent != directory and data_files_in(path.parent):
+            path = kept_path(directory / path.name, file["sha256"])
+        missing[path] = file["sha256"]
+    return missing
 
 
 def pull(project: Project, place: str, wanted: Mapping[Path, str]) -> None:

@@ -18,6 +18,7 @@ from ...project import Project
 from ...record.read.run import Run
 from ...record.reproduce.recorded_inputs import (
     find_recorded_data,
+    how_to_make,
     is_same_data,
     kept_data,
     kept_file,
@@ -98,6 +99,7 @@ def print_replaced(run: Run, now: Mapping[str, Any]) -> None:
     if Path(now["path"]).name in names:
         print(
             f"lab: {now['path']} does not hold what {run.id} read: sha256 {then['sha256'][:12]}… "
-            f"then, {now['sha256'][:12]}… now. To have that again: lab data recover {run.id}",
+            f"then, {now['sha256'][:12]}… now. To have that again, move this away, then: "
+            f"{how_to_make(run, then)}",
             file=sys.stderr,
         )
