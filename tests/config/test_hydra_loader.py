@@ -13,6 +13,7 @@ from hydra_tree import make_tree
 from labrig.config import hydra_loader
 from labrig.config.compose import compose
 from labrig.config.hydra_loader import project_loader
+from labrig.errors import LabError
 from labrig.project import Project
 from omegaconf import OmegaConf
 from projects import LIBRARY, copy_project
@@ -176,3 +177,22 @@ def test_the_links_to_shared_directories_go(project, tmp_path, monkeypatch):
     assert links
     assert not any(os.path.exists(link) for link in links)
     assert (tmp_path / "shared/ours.yaml").exists()
+
+
+@pytest.mark.parametrize(
+    ("written", "read"), [("010", 8), ("-0_20", -16), ("1:30", 90), ("12:30:00", 45000)]
+)
+@pytest.mark.parametrize("file", ["conf/config.yaml", "trials/baseline/config.yaml"])
+def test_a_number_of_base_8_or_60_is_refused(tmp_path, file, written, read):
+    project = make_tree(tmp_path, {})
+    path = project.source / file
+    text = path.read_text()
+    path.write_text(f"{text}\nmetrics: {{a: 'min'}}\nprogram: {{n: 007, time: 1:30, id: '010'}}\n")
+    assert compose(project, ["trial=baseline"]).config.program == {"n": 7, "time": 90, "id": "010"}
+    path.write_text(f"{text}\nprogram:\n  n: {written}\n")
+    line = len(path.read_text().splitlines())
+    expected = (
+        f"{file}, line {line}: YAML reads {written} as {read}. Write that number; or for a text"
+    )
+    with pytest.raises(LabError, match=expected):
+        compose(project, ["trial=baseline"])

@@ -30,7 +30,7 @@ from hydra.version import VersionBase
 from omegaconf import DictConfig, OmegaConf
 
 from ..errors import LabError, nearest
-from ..project import CONF, Project, mark_of_mistake, new_names
+from ..project import CONF, FAST_LOADER, Project, mark_of_mistake, new_names
 from .renamed import with_new_keys, with_new_options
 from .trial_names import PAGE, TRIAL_NAME, trial_names, variant_names, what_became_of
 
@@ -70,13 +70,16 @@ def with_new_names(config_path: str, result: ConfigResult, project: Project) -> 
     """What was read of a file of the user's, by the names that conf/renamed.yaml gives."""
     settings = new_names("settings")
     of_lab = result.path == f"file://{CONF}"
-    if of_lab or config_path.startswith("hydra") or not (settings or new_names("options")):
+    if of_lab or config_path.startswith("hydra"):
         return result
     group = config_path.rpartition("/")[0]
-    package = (result.header or {}).get("package") or group.replace("/", ".")
-    prefix = "" if package == "_global_" or group.startswith("trial") else f"{package}."
     file = Path(result.path.removeprefix("file://"), f"{config_path}.yaml")
     file = Path(result.provider) if group.startswith("trial") else file
+    refuse_other_bases(file)
+    if not (settings or new_names("options")):
+        return result
+    package = (result.header or {}).get("package") or group.replace("/", ".")
+    prefix = "" if package == "_global_" or group.startswith("trial") else f"{package}."
     root = project.frozen or project.root
     source = str(file.relative_to(root) if file.is_relative_to(root) else file)
     values: Any = OmegaConf.to_container(result.config, resolve=False)
@@ -88,6 +91,30 @@ def with_new_names(config_path: str, result: ConfigResult, project: Project) -> 
         config=OmegaConf.create(values),
         defaults_list=defaults and with_new_options(defaults, group, source),
     )
+
+
+# Whole numbers as YAML 1.1 has them: 010 is 8, and 1:30 is 90
+OTHER_BASE = re.compile(r"[-+]?(0[0-7_]+|[1-9][\d_]*(:[0-5]?\d)+)")
+
+
+def refuse_other_bases(file: Path) -> None:
+    """Raises LabError for a number of base 8 or 60, which nobody sees in it; a `time` may be one."""
+    if not file.is_file():  # a node of ConfigStore
+        return
+    before = ""
+    with yaml_errors(file):
+        tokens = list(yaml.scan(file.read_text(encoding="utf-8"), FAST_LOADER))
+    for token in tokens:
+        if not isinstance(token, yaml.ScalarToken):
+            continue
+        if token.plain and OTHER_BASE.fullmatch(token.value) and before != "time":
+            number = yaml.safe_load(token.value)
+            if number != int(token.value.replace(":", "")):
+                raise LabError(
+                    f"{file}, line {token.start_mark.line + 1}: YAML reads {token.value} as {number}. Write "
+                    f"that number; or for a text: '{token.value}'"
+                )
+        before = token.value
 
 
 @contextmanager
