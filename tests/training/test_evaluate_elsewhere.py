@@ -146,6 +146,7 @@ def test_data_of_one_name_with_other_content_have_a_metric_of_their_own(trained)
         ("split=tset", "has no split 'tset'; did you mean: test. Write split=NAME, one of: "),
         ("data=digitz", "no data set 'digitz'; did you mean: digits"),
         ("data=built", "Name the file: data.path=other.h5"),
+        ("trainer.limit_test_batches=1", "lab eval measures every sample of a split"),
         ("optimizer.lr=1", "lab eval takes data=NAME, split=NAME, data.* and trainer.*"),
     ],
 )

@@ -13,6 +13,7 @@ from typing import Any
 from omegaconf import DictConfig
 
 from ...config.overrides import SettingsParser
+from ...errors import LabError
 from ...machine.ranks import leave_group
 from ...project import Project
 from ...record.compare.results import distance
@@ -57,6 +58,7 @@ def eval_command(project: Project, args: list[str]) -> int:
 
 def evaluate_run(project: Project, run: Run, options: argparse.Namespace, args: list[str]) -> int:
     """Evaluates with the code of the run, which may be another process, and records the numbers."""
+    refuse_part(options.settings)
     kept = with_kept_override(options.overrides, run, project)[len(options.overrides) :]
     code = code_to_run(run, project, options.today, "evaluates")
     if code is None:
@@ -96,6 +98,18 @@ def parse_arguments(args: list[str]) -> argparse.Namespace:
     add_choices(parser)
     parser.add_argument("--json", action="store_true", help="print the metrics as one JSON object")
     return read_choices(parser, args)
+
+
+def refuse_part(settings: list[str]) -> None:
+    """Refuses typed settings with which the recorded number would be of a few batches."""
+    for word in settings:
+        key, _, value = word.lstrip("+").partition("=")
+        is_limit = key in ("trainer.limit_test_batches", "trainer.fast_dev_run")
+        if is_limit and value not in ("1.0", "null", "false"):
+            raise LabError(
+                f"{word}: lab eval measures every sample of a split, and tables show it. Leave it out; "
+                "for a part: split=NAME"
+            )
 
 
 def evaluate(
