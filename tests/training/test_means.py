@@ -2,6 +2,7 @@
 
 import json
 import math
+import multiprocessing
 import os
 import random
 import re
@@ -13,6 +14,7 @@ import torch
 from attempts import attempt, attempts
 from commands import free_port
 from labrig.errors import Failed, Refused
+from labrig.hdf5.read.loader import PRELOADED
 from labrig.training.exact.plain_loaders import PlainLoaders
 from labrig.training.watch.derived import Derived
 from labrig.training.watch.means import LogMeans
@@ -87,7 +89,7 @@ class Data(L.LightningDataModule):
             batch_sampler=batches,
             collate_fn=Collate(shape),
             num_workers=self.workers,
-            multiprocessing_context="spawn" if self.workers else None,
+            multiprocessing_context="forkserver" if self.workers else None,  # pickles all of it
         )
 
     def train_dataloader(self):
@@ -199,7 +201,7 @@ def train_one(rank, tmp_path, seed, loaders, n_processes, workers, port):
         accelerator="cpu",
         devices=n_processes,
         strategy="ddp" if n_processes > 1 else "auto",
-        max_epochs=2,
+        max_epochs=1 if workers else 2,
         log_every_n_steps=EVERY_N_STEPS,
         logger=Rows(tmp_path / "rows"),
         callbacks=[LogMeans(), PlainLoaders(seed)],
@@ -256,7 +258,8 @@ def test_each_mean_is_over_the_samples_that_had_it(tmp_path, seed, loaders, n_pr
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_samples_are_counted_where_workers_make_the_batches(tmp_path):
-    rows, returned = train(tmp_path, 2, 1, 1, workers=2)
+    multiprocessing.set_forkserver_preload([*PRELOADED, __name__])
+    rows, returned = train(tmp_path, 2, 1, 1, workers=1)
     tested = [row for row in returned if row[0] == "test"]
     assert rows[-1] == pytest.approx(expected(tested, "test", [""]), rel=1e-6)
 

@@ -61,8 +61,6 @@ ENDS = """
 import sys, time
 from labrig.program import log
 kind = sys.argv[1]
-if kind == "zero":
-    sys.exit(0)
 if kind == "none":
     sys.exit(None)
 if kind == "three":
@@ -289,7 +287,6 @@ def test_a_module_runs_as_python_m_does(own):
 @pytest.mark.parametrize(
     ("kind", "rc", "status", "words"),
     [
-        ("zero", 0, "finished", "finished"),
         ("none", 0, "finished", "finished"),
         ("three", 1, "failed", "exit code 3"),
         ("text", 1, "failed", "no such thing"),
@@ -318,8 +315,15 @@ def test_a_wrong_option_is_failed_with_its_message(own):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM, signal.SIGUSR2])
-@pytest.mark.parametrize("kind", ["wait", "log", "save"])
+@pytest.mark.parametrize(
+    ("kind", "signum"),
+    [
+        ("wait", signal.SIGTERM),
+        ("log", signal.SIGINT),
+        ("save", signal.SIGINT),
+        ("save", signal.SIGUSR2),
+    ],
+)
 def test_a_signal_interrupts(own, kind, signum):
     until = "waiting" if kind == "wait" else "step 1"
     process, _ = start(own, "trial=ends", "--", kind, until=until)
