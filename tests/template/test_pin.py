@@ -156,7 +156,7 @@ def test_changes_that_are_not_committed(template, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("source", ["./template", "template", "~/../template"])
+@pytest.mark.parametrize("source", ["./template", "~/../template"])
 def test_a_relative_path_becomes_a_whole_one(template, tmp_path, source):
     """pip would look for it elsewhere. copier does at an update, and the message says what to write."""
     (tmp_path / "caches").mkdir()  # the home
@@ -193,7 +193,7 @@ def indexed(template):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("tag", ["0.2.0", "0.2.0.post1", "1.10"])
+@pytest.mark.parametrize("tag", ["0.2.0.post1", "1.10"])
 def test_a_release_of_an_address_that_is_on_the_index(indexed, tmp_path, tag):
     release(indexed, tag)
     git(tmp_path, "clone", "-q", "--bare", indexed, "template.git")
