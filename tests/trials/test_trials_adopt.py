@@ -302,6 +302,23 @@ def test_a_script_is_copied_as_it_is_and_its_options_are_not_read(project, tmp_p
     assert "run-it.py:1 needs timm, which neither lies next to it nor is installed" in said
 
 
+@pytest.mark.parametrize(
+    ("files", "asks"),
+    [
+        ({"run.py": "print(1)\n"}, True),
+        ({"run.py": "from labrig.program import log\nlog(1, {'loss': 2.0})\n"}, False),
+        ({"run.py": "from labrig import program\nprogram.log(1, {'loss': 2.0})\n"}, False),
+        ({"run.py": "import curve\n", "curve.py": "import labrig.program as lab\n"}, False),
+        ({"run.py": "import timm\nfrom labrig import load\n"}, True),
+    ],
+    ids=["plain", "log", "program", "module", "load"],
+)
+def test_a_curve_is_proposed_where_the_script_has_none(project, tmp_path, capsys, files, asks):
+    write(tmp_path / "other", files)
+    said = adopt(project, tmp_path / "other/run.py", capsys)
+    assert ("a curve, and a run that can be resumed" in said) is asks
+
+
 def test_a_package_above_the_script_comes_along(project, tmp_path, capsys):
     files = {
         "tools/train.py": "from kit.net import Net\nimport helper, gone_package\n",

@@ -122,7 +122,14 @@ def adopt_script(project: Project, path: Path, name: str | None) -> AdoptionPlan
         )
     pages = sorted({f"lab docs {PAGES[package]}" for package in imported & PAGES.keys()})
     line = "from labrig.program import log, and log(step, {'loss': loss.item()}) in the loop; lab docs from-loop"
-    plan.notes.ask(f"a curve, and a run that can be resumed: {', '.join(pages) or line}")
+    names = {
+        f"{one.module}.{name}"
+        for each in needed
+        for one in modules.imports(each)
+        for name in (*one.names, "")
+    }
+    if not any(name.startswith("labrig.program") for name in names):
+        plan.notes.ask(f"a curve, and a run that can be resumed: {', '.join(pages) or line}")
     return plan
 
 
