@@ -249,7 +249,8 @@ def test_what_is_parsed_of_the_environment_is_no_repetition(own, trial, monkeypa
 @pytest.mark.slow
 def test_words_that_args_cannot_write_are_typed(own):
     said = call(own, "lab", "train", "trial=click", "args.no-flag=true", rc=1)
-    assert "Or type them behind --: lab train trial=click -- --no-flag" in said
+    assert "it ended with exit code 2. Its options: lab train trial=click -- --help" in said
+    assert "Words behind -- reach it as they are typed" in said
     call(own, "lab", "train", "trial=click", "--", "--no-flag")
     assert report(own)["parsed"]["flag"] is False
 
@@ -311,7 +312,17 @@ def test_a_wrong_option_is_failed_with_its_message(own):
     record = last(own)
     assert record["status"] == "failed"
     end = json.loads(Path(record["run_dir"], "attempts/1/end.json").read_text())
-    assert "unrecognized arguments: --gone=1" in end["exception"]["line"]
+    line = end["exception"]["line"]
+    assert "unrecognized arguments: --gone=1" in line
+    assert line.endswith(". Its options: lab train trial=options -- --help")
+    assert "--milestones" in call(own, "lab", "train", "trial=options", "--", "--help")
+
+
+@pytest.mark.slow
+def test_a_misspelt_option_is_answered_with_the_one_that_was_meant(own):
+    said = call(own, "lab", "train", "trial=options", "args.lrr=0.5", rc=1)
+    assert "unrecognized arguments: --lrr=0.5; did you mean: --lr. Its options: lab" in said
+    assert "--no-flag" not in said
 
 
 @pytest.mark.slow

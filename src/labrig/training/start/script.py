@@ -219,7 +219,10 @@ def raise_end(code: int, said: dict[str, Any], run: Run, step: int) -> None:
         return
     reason = said.get("failed") or f"it ended with exit code {code}"
     if code == WRONG_WORDS and run.config.get("args"):
-        reason += f". Or type them behind --: lab train trial={run.trial} -- --no-flag"
+        reason += (
+            f". Its options: lab train trial={run.trial} -- --help\n"
+            "Words behind -- reach it as they are typed"
+        )
     if code < 0:
         name = signal.Signals(-code).name
         reason = f"it was killed by {name}" + (

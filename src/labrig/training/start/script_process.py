@@ -22,7 +22,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from ...command_parser import UNKNOWN
 from ...config.resolve import plain_values, resolve
+from ...errors import nearest
 from ...failure import advice_for, last_place, message_of, place_of
 from ...machine.ranks import discover
 from ...machine.secrets import hide_secrets, says_secret
@@ -159,12 +161,18 @@ def watch_parsers(
 
     def exit_with_reason(self: Any, status: int = 0, message: str | None = None) -> Any:
         if message:
-            report.said["failed"] = message.strip()
+            report.said["failed"] = message.strip() + option_that_was_meant(self, message)
         leave(self, status, message)
 
     parser.parse_known_args, parser.exit = with_fitting_words, exit_with_reason
     watch(parser)
     parser.__init_subclass__ = classmethod(watch)
+
+
+def option_that_was_meant(parser: argparse.ArgumentParser, message: str) -> str:
+    """The end of argparse's message about an option that it does not know; "" where none is near."""
+    option = message.partition(UNKNOWN)[2].partition(" ")[0].partition("=")[0].strip()
+    return nearest(option, parser._option_string_actions) if option.startswith("--") else ""
 
 
 def watch_click(report: ScriptReport, command: Any) -> None:
