@@ -149,7 +149,7 @@ def test_recordings_of_another_rate_are_refused(project):
     pack(project, "birds", "raw/a", "--as", "audio")
     with pytest.raises(DataFileError, match=r"nothing was added. birds-0002.h5: sample_rate_hz of"):
         append(project, "birds", "raw/b")
-    assert listed(project, "data/birds") == ["birds-0001.h5"]
+    assert not (project.root / "data/birds").exists()
     append(project, "birds", "raw/b", "--rate", 8000, "--split", "train=1")
     layout = read_layouts(data_files_of(project, "birds"))
     assert [part.n_samples for part in layout.parts] == [6, 6]
@@ -181,12 +181,36 @@ def test_the_same_samples_are_not_added_twice(project, arr):
     assert listed(project) == ["arr-0001.h5", "arr-0002.h5"]
 
 
+def contents(folder):
+    """Size, time of the last change and content of each file below a folder."""
+    return {
+        path: (path.stat().st_size, path.stat().st_mtime_ns, path.read_bytes())
+        for path in folder.rglob("*")
+        if path.is_file()
+    } | {path: "a directory" for path in folder.rglob("*") if path.is_dir()}
+
+
+def test_a_table_that_is_there_already_changes_nothing(project, capsys):
+    (project.root / "raw/a.csv").write_text("age,sick\n1,0\n2,1\n3,0\n")
+    (project.root / "raw/other.csv").write_text("age,ill\n1,0\n2,1\n3,0\n")
+    pack(project, "tab", "raw/a.csv", "--as", "table", "--label", "sick", "--split", "train=1")
+    before = contents(project.root)
+    with pytest.raises(
+        DataFileError, match=r"nothing was added: .*data/tab\.h5 holds these samples"
+    ):
+        append(project, "tab", "raw/a.csv")
+    with pytest.raises(DataFileError):
+        append(project, "tab", "raw/other.csv")
+    assert contents(project.root) == before
+    assert "path: tab/" not in capsys.readouterr().out
+
+
 def test_a_file_that_differs_in_its_fields_is_not_added(project, arr):
     with pytest.raises(
         DataFileError, match=r"nothing was added. arr-0002.h5: field 'x' is float64"
     ):
         append(project, "arr", save(1, dtype=np.float64))
-    assert listed(project) == ["arr-0001.h5"]
+    assert not (project.root / "data/arr").exists()
     append(project, "arr", save(1))
     assert len(data_files_of(project, "arr")) == 2
 
@@ -255,8 +279,9 @@ def test_an_interrupted_one_leaves_all_as_it_was(project, arr, how):
         assert process.poll() is None
     process.send_signal(how)
     process.communicate(timeout=60)
-    assert [path.name for path in data_files_of(project, "arr")] == ["arr-0001.h5"]
+    assert [path.name for path in data_files_of(project, "arr")] == ["arr.h5"]
     append(project, "arr", "raw/1.npz")
+    assert [path.name for path in (project.root / "data").glob(".*")] == []
     assert listed(project) == ["arr-0001.h5", "arr-0002.h5"]  # and nothing temporary
 
 

@@ -4,8 +4,9 @@ import os
 import re
 import shlex
 import shutil
-from contextlib import suppress
-from dataclasses import replace
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ...errors import Failed, LabError
@@ -48,14 +49,11 @@ def append_command(project: Project, args: list[str]) -> None:
         raise LabError(f"name the raw data to add: lab data append {options.name} SOURCE")
     if options.directory:
         raise LabError(f"the new file of {options.name} lies next to the others. Leave --to out")
-    folder = folder_of(project, options.name)
     end_cleanly()
     damaged = DamagedSamples(options.skip_damaged)
-    with explain_write_errors(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-    told = f"another process adds a file to {folder}; this one waits"
-    with one_at_a_time(folder, told):  # a disk without locks: below, the folder is compared
-        made = add_file(project, options, args, folder, damaged)
+    with locked_place(project, options.name) as place:
+        made = add_file(project, options, args, place, damaged)
+    folder = place.folder
     layout = read_layouts(data_files_in(folder), is_whole=True)
     fingerprint(layout)
     print_content(layout)
@@ -67,58 +65,114 @@ def append_command(project: Project, args: list[str]) -> None:
     print_reasons(damaged, n_samples)
 
 
-def folder_of(project: Project, name: str) -> Path:
-    """The folder with the files of a data set; one file becomes the first in a folder of its own."""
-    path = read_data_config(project, name).path
+@dataclass(frozen=True)
+class Place:
+    """Where the files of a data set lie.
+
+    Args:
+        path: as the YAML says it.
+        folder: with all files.
+        single: the only file, which becomes the first of the folder when another one is added.
+    """
+
+    path: str
+    folder: Path
+    single: Path | None = None
+
+    @property
+    def first(self) -> Path:
+        """The name of the single file in the folder."""
+        return self.folder / f"{self.folder.name}-0001.h5"
+
+    @property
+    def path_of_folder(self) -> str:
+        """As the YAML says it once the single file is in the folder."""
+        return f"{Path(self.path).with_suffix('')}/"
+
+    @property
+    def locked(self) -> Path:
+        """The directory in which one process at a time adds a file."""
+        return self.single.parent if self.single else self.folder
+
+
+def place_of(project: Project, name: str) -> Place:
+    """Where the files of a data set lie, as its YAML says."""
+    config = read_data_config(project, name)
+    path = config.path
     if not isinstance(path, str) or any(letter in path for letter in "*?["):
         raise LabError(
             f"path: {path} of {name} is no folder, so that a new file may not be among its files. "
             f"Write a folder that holds them all, such as path: {name}/"
         )
-    if not names_one_file(path):
-        with suppress(DataFileError):
-            return find_data_file(path, project.paths.data)
-        return writable_directory(project) / path
-    return folder_for_file(project, name, path)
+    if names_one_file(path):
+        file = find_data_file(path, project.paths.data, config.pack)
+        return Place(path, file.with_suffix(""), file)
+    with suppress(DataFileError):
+        return Place(path, find_data_file(path, project.paths.data))
+    return Place(path, writable_directory(project) / path)
 
 
-def folder_for_file(project: Project, name: str, path: str) -> Path:
-    """A folder with the file at `path` as its first, under a second name, so that its runs find it;
-    the YAML names the folder from now on.
-    """
-    file = find_data_file(path, project.paths.data, read_data_config(project, name).pack)
-    folder = file.with_suffix("")
-    first = folder / f"{folder.name}-0001.h5"
-    content = sha256_of_hashes(read_layout(file))
-    there = data_files_in(folder)
-    if there and (there[0] != first or sha256_of_hashes(read_layout(first)) != content):
+@contextmanager
+def locked_place(project: Project, name: str) -> Iterator[Place]:
+    """`place_of` a data set, to which nobody else adds a file meanwhile."""
+    while True:
+        place = place_of(project, name)
+        with explain_write_errors(place.folder):
+            place.locked.mkdir(parents=True, exist_ok=True)
+        told = f"another process adds a file to {place.folder}; this one waits"
+        # A disk without locks: before it is published, the folder is compared.
+        with one_at_a_time(place.locked, told):
+            if place_of(project, name) == place:  # the other process may have made the folder
+                yield place
+                return
+
+
+def files_of(place: Place) -> list[Path]:
+    """The files of a data set; those of the folder, once it has the single one."""
+    there = data_files_in(place.folder)
+    if place.single is None or not there:
+        return there or [*filter(None, [place.single])]
+    content = sha256_of_hashes(read_layout(place.single))
+    if there[0] != place.first or sha256_of_hashes(read_layout(place.first)) != content:
         raise LabError(
-            f"{folder} holds other data files than {file}, which would be the first there. Move it "
-            f"away; or write path: {Path(path).with_suffix('')}/ to read these instead"
+            f"{place.folder} holds other data files than {place.single}, which would be the first "
+            f"there. Move it away; or write path: {place.path_of_folder} to read these instead"
         )
-    if not there:
-        with temporary_directory_next_to(first) as directory, explain_write_errors(first):
-            try:
-                os.link(file.resolve(), directory / first.name)
-            except OSError:  # a disk without hard links
-                shutil.copyfile(file, directory / first.name)
-            publish(directory / first.name, first)
-    name_folder(project, name, path, f"{Path(path).with_suffix('')}/")
-    return folder
+    return there
 
 
-def name_folder(project: Project, name: str, path: str, folder: str) -> None:
+def make_first(place: Place) -> None:
+    """Gives the single file a second name in the folder, so that its runs find it under both."""
+    if place.single is None or data_files_in(place.folder):
+        return
+    first = place.first
+    with temporary_directory_next_to(first) as directory, explain_write_errors(first):
+        try:
+            os.link(place.single.resolve(), directory / first.name)
+        except OSError:  # a disk without hard links
+            shutil.copyfile(place.single, directory / first.name)
+        publish(directory / first.name, first)
+
+
+def name_folder(project: Project, name: str, place: Place) -> None:
     """Has the YAML of a data set name its folder."""
     file = config_directory(project) / f"{name}.yaml"
+    write_whole(file, text_with_folder(project, name, place))
+    print(f"  {os.path.relpath(file)}: path: {place.path_of_folder}")
+
+
+def text_with_folder(project: Project, name: str, place: Place) -> str:
+    """The text of the YAML of a data set, with the folder in place of the single file."""
+    file = config_directory(project) / f"{name}.yaml"
     text = file.read_text(encoding="utf-8") if file.exists() else ""
-    line = re.compile(rf"^path: (['\"]?){re.escape(path)}\1(?=\s|$)", re.MULTILINE)
+    line = re.compile(rf"^path: (['\"]?){re.escape(place.path)}\1(?=\s|$)", re.MULTILINE)
     if len(line.findall(text)) != 1:
+        make_first(place)
         raise LabError(
-            f"{path} becomes the first file of a folder. Write path: {folder} into "
+            f"{place.path} becomes the first file of a folder. Write path: {place.path_of_folder} into "
             f"{config_file_of(project, name)}, then type the same again"
         )
-    write_whole(file, line.sub(lambda _: f"path: {folder}", text))
-    print(f"  {os.path.relpath(file)}: path: {folder}")
+    return line.sub(lambda _: f"path: {place.path_of_folder}", text)
 
 
 def first_command(project: Project, name: str) -> list[str]:
@@ -133,27 +187,37 @@ def first_command(project: Project, name: str) -> list[str]:
 
 
 def add_file(
-    project: Project, options: PackOptions, args: list[str], folder: Path, damaged: DamagedSamples
+    project: Project, options: PackOptions, args: list[str], place: Place, damaged: DamagedSamples
 ) -> Path:
-    """The new file, which takes its name when all of it is on the disk and fits to the others."""
-    files = data_files_in(folder)
+    """The new file, which takes its name when all of it is on the disk and fits to the others.
+
+    Before that nothing changes: a single file stays one when nothing can be added to it.
+    """
+    folder, there = place.folder, data_files_in(place.folder)
+    files = files_of(place)
+    if place.single:
+        text_with_folder(project, options.name, place)  # or refuse, before all is packed
     old = read_layouts(files, is_whole=True) if files else None
-    target = folder / next_name(folder, files)
+    target = folder / next_name(folder, [place.first] if place.single in files else files)
     command = pack_command_line(args, options, project.root, "append")
     origin = {"command": command} | code_version(project.root)
     if old:
         origin[FOLLOWS] = sha256_of_hashes(old)
         options = with_known_names(options, old)
-    with temporary_directory_next_to(target) as directory:
+    beside = target if folder.is_dir() else folder.with_name(target.name)
+    with temporary_directory_next_to(beside) as directory:
         made = directory / target.name
         pack(config_of(project, options), made, options, damaged, origin)
         new = read_layout(made)
         if old:
             check_fits(old, new, target)
-        if data_files_in(folder) != files:
+        if data_files_in(folder) != there:
             raise Failed(
                 f"nothing was added: another process changed {folder} meanwhile. Type the same again"
             )
+        if place.single:
+            make_first(place)
+            name_folder(project, options.name, place)
         with explain_write_errors(target):
             publish(made, target)
     new_classes = known_names(new)[0].classes[len(options.known.classes) :] if old else []
