@@ -7,7 +7,7 @@ import time
 
 import pytest
 from labrig import errors
-from labrig.project import Project
+from labrig.project import Project, say_once
 from labrig.record.files.metrics_file import MetricsLog, read_metrics
 from labrig.record.read.run import Run
 from labrig.record.read.status import status_of
@@ -17,6 +17,7 @@ from record_package import PACKAGE, create, git, make_project, train
 
 @pytest.fixture
 def project(tmp_path):
+    say_once.cache_clear()
     return make_project(tmp_path / "project")
 
 
@@ -46,6 +47,17 @@ def test_runs_of_one_second_have_their_own_directories(project):
     runs = [create(project) for _ in range(5)]
     assert len({run.dir for run in runs}) == 5
     assert len({(run.dir / "code.bundle").stat().st_ino for run in runs}) == 1  # one bundle, linked
+
+
+@pytest.mark.slow
+def test_runs_of_one_code_say_once_which_it_is(project, capsys):
+    """As those of `lab submit seed=5,6`."""
+    changed = project.root / "src" / PACKAGE / "new.py"
+    for text, said in (("x = 1\n", 1), ("x = 1\n", 0), ("x = 2\n", 1)):
+        changed.write_text(text)
+        for seed, lines in ((5, said), (6, 0)):
+            create(project, seed=seed)
+            assert capsys.readouterr().err.count("lab: code ") == lines
 
 
 @pytest.mark.slow

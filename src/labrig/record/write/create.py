@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from ... import env
 from ...machine.secrets import refuse_tokens_in, secret_hider
-from ...project import Project, read_yaml
+from ...project import Project, read_yaml, say_once
 from ..files.after import AfterRuns
 from ..files.atomic import FORMAT, write_file
 from ..files.manifest import list_files, write_listed
@@ -194,11 +194,11 @@ def refuse_tokens_in_request(request: RunRequest) -> None:
 
 
 def print_code(code: Code) -> None:
-    """One line about what was recorded as the code, unless it is just HEAD."""
+    """One line about what was recorded as the code, unless it is just HEAD; once for many runs of it."""
     if not code.get("commit"):
         print(f"lab: the code is NOT recorded: {code['reason']}", file=sys.stderr)
     elif code["dirty"] or code["skipped"]:
-        print(f"lab: code {format_code(code)}", file=sys.stderr)
+        say_once(f"code {format_code(code)}")
 
 
 def create_run_dir(folder: Path, run_id: str | None = None) -> RunDirectory:
