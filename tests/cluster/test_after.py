@@ -1,5 +1,5 @@
 # ruff: noqa: F811 (fixtures are imported by name)
-"""`after=RUN` and `job.retry` without a scheduler: what is typed, what each dialect is told, what is sent when.
+"""`after=RUN` without a scheduler: what is typed, what each dialect is told, what is sent when.
 
 tests/cluster/test_again_on_slurm.py has the real one.
 """
@@ -7,21 +7,13 @@ tests/cluster/test_again_on_slurm.py has the real one.
 import json
 import shlex
 from dataclasses import replace
-from types import SimpleNamespace
 
 import pytest
-from job_scripts import ANN, job_settings
 from labrig.cluster.schedulers import all_schedulers
-from labrig.cluster.schedulers.job import NODE_FAILED, OUT_OF_MEMORY, OUT_OF_TIME
-from labrig.cluster.sections import RetrySettings
 from labrig.cluster.submit import after as typed
 from labrig.cluster.submit import send
 from labrig.cluster.submit.after import after_of_words, split_after
 from labrig.cluster.submit.arrays import arrays_of
-from labrig.cluster.submit.plan import check_retry
-from labrig.cluster.watch import waiting_here
-from labrig.cluster.watch.job_states import Remedy, remedy_for
-from labrig.cluster.watch.waiting_here import StoppedRun, longest_s, more_of, send_again
 from labrig.errors import LabError, Refused
 from labrig.record.read.run import Run
 from labrig.record.write.claim import claim_attempt
@@ -40,7 +32,6 @@ WAITS = {
 }
 MEMBER = {"slurm": "13_2", "pbs": "13[2]", "lsf": "13[2]", "gridengine": "13.2", "pjm": "13[2]"}
 CHILD = "20261121-190001-abcdef"
-RETRY = {"attempt": 2, "because": OUT_OF_MEMORY, "settings": [], "time_unix_s": 1.0}
 
 
 @pytest.mark.parametrize("scheduler", all_schedulers(), ids=lambda each: each.name)
@@ -218,98 +209,6 @@ def test_without_a_scheduler_a_process_waits_for_the_others(lab):
     assert "say it one way only" in lab("submit", "trial=baseline", *both, rc=2)
 
 
-# job.retry
-
-
-@pytest.mark.parametrize(
-    ("words", "remedy"),
-    [
-        (OUT_OF_MEMORY, Remedy("memory")),
-        (OUT_OF_TIME, Remedy("time")),
-        ("ended at its time limit of 00:20:00 (job.time)", Remedy("time")),
-        (NODE_FAILED.format(nodes="c2"), Remedy("node", "c2")),
-        (NODE_FAILED.format(nodes="not known"), Remedy("node")),
-        ("cancelled with scancel, or by the administrators", None),
-        (None, None),
-    ],
-)
-def test_what_a_job_lacked_is_known_by_how_it_ended(words, remedy):
-    assert remedy_for(words) == remedy
-
-
-def retried(**job):
-    facts = {"scheduler": "slurm", "site": "slurm", "id": "7", "nodes": 1, "queue": ""}
-    again = {"times": 2, "mem": 1.5, "time": 2, "exclude_node": True}
-    return SimpleNamespace(
-        id=CHILD, record={"job": facts | {"retry": again, "memory_MB": 1001, "time_s": 600} | job}
-    )
-
-
-@pytest.mark.parametrize(
-    ("remedy", "job", "settings"),
-    [
-        (Remedy("memory"), {}, ["job.mem=1502M"]),
-        (Remedy("time"), {}, ["job.time=1200"]),
-        (Remedy("node", "c2"), {}, ['job.exclude="c2"']),
-        (Remedy("node", "c2"), {"changed": ['job.exclude="c1"']}, ['job.exclude="c1,c2"']),
-        (Remedy("node", "c[1-2]"), {"nodes": 2}, []),
-        (Remedy("node", "c2"), {"scheduler": "pbs"}, []),
-    ],
-)
-def test_it_gets_what_it_lacked(project, remedy, job, settings):
-    assert more_of(replace(ANN, root=project), retried(**job), remedy) == settings
-
-
-def test_a_queue_gives_no_more_than_its_limit(project, monkeypatch):
-    monkeypatch.setattr(waiting_here, "longest_s", lambda *_: 900.0)
-    assert more_of(ANN, retried(), Remedy("time")) == ["job.time=900"]
-    with pytest.raises(LabError, match=r"its queue gpu gives at most 00:15:00.*job.queue=NAME"):
-        more_of(ANN, retried(time_s=900, queue="gpu"), Remedy("time"))
-    monkeypatch.undo()
-    jean_zay = {"site": "jean_zay_v100", "queue": "qos_gpu-dev"}
-    assert longest_s(replace(ANN, root=project), jean_zay) == 7200
-    assert longest_s(replace(ANN, root=project), {"site": "slurm", "queue": ""}) == float("inf")
-
-
-def test_without_job_mem_nobody_knows_what_is_more():
-    with pytest.raises(LabError, match=f"lab submit {CHILD} job.mem="):
-        more_of(ANN, retried(memory_MB=None), Remedy("memory"))
-
-
-@pytest.mark.parametrize(
-    ("job", "n_sent"),
-    [
-        ({}, 1),
-        ({"retries": [RETRY, RETRY]}, 0),
-        ({"no_retry": "x"}, 0),
-        ({"retry": {"times": 0}}, 0),
-    ],
-)
-def test_each_job_is_sent_again_as_often_as_it_may(tmp_path, monkeypatch, job, n_sent):
-    run = make_run(tmp_path, CHILD, **{"id": "7", "retry": {"times": 2}} | job)
-    sent = []
-    monkeypatch.setattr(waiting_here, "send_with", lambda *of: sent.append(of) or 1)
-    stopped = StoppedRun(run.dir, run.record, OUT_OF_MEMORY)
-    assert send_again(None, [stopped]) == n_sent == len(sent)
-
-
-def test_what_cannot_be_sent_again_is_said_once(tmp_path, monkeypatch, capsys):
-    run = make_run(tmp_path, CHILD, id="7", retry={"times": 2}, memory_MB=None)
-    for _ in range(2):
-        now = Run.open(run.dir).record
-        assert send_again(None, [StoppedRun(run.dir, now, OUT_OF_MEMORY)]) == 0
-    assert capsys.readouterr().err.count("was not sent again: its job had no job.mem") == 1
-
-
-@pytest.mark.parametrize(
-    ("job", "command", "message"),
-    [({}, ["true"], "only a training continues"), ({"chunk": "3h"}, None, "Leave one of them out")],
-)
-def test_what_cannot_continue_is_not_retried(job, command, message):
-    with pytest.raises(LabError, match=message):
-        check_retry(RetrySettings(times=1), job_settings(**job), command)
-
-
 def test_the_attempt_of_a_job_that_was_over_needs_no_silence(tmp_path):
     run = make_run(tmp_path, CHILD, id="8")
     attempt = run.dir / "attempts/1"
@@ -317,5 +216,10 @@ def test_the_attempt_of_a_job_that_was_over_needs_no_silence(tmp_path):
     (attempt / "lock").write_text(json.dumps({"host": "c1", "pid": 1, "pid_space": "c1"}))
     with pytest.raises(LabError, match="is running on c1"):
         claim_attempt(run.dir)
-    run.update(job=run.record["job"] | {"retries": [RETRY]})
+    run.update(job=run.record["job"] | {"attempt": 2})  # as `lab submit RUN` sends it
     assert claim_attempt(run.dir) == 2
+    (run.dir / "attempts/2/lock").write_text(
+        json.dumps({"host": "c1", "pid": 1, "pid_space": "c1"})
+    )
+    with pytest.raises(LabError, match="is running on c1"):
+        claim_attempt(run.dir)

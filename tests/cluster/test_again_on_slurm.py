@@ -10,6 +10,7 @@ from slurm_jobs import (  # noqa: F401
     cluster_with,
     ended,
     job,
+    json_of,
     kill_node,
     lab,
     needs_root,
@@ -59,68 +60,42 @@ def shown(lab, sent):
     return json.loads(lab("runs", "show", sent["run_id"], "--json"))
 
 
-def sent_again(lab, sent):
-    """Waits for the end of the job, and returns what was sent in its place by `lab queue`."""
+def sent_again(lab, sent, *more):
+    """Waits for the end of the job, and returns the one that continues its run, and what `lab queue` said."""
     wait_until(lambda: is_over(sent["job_id"]), "the end")
     queue = lab("queue")
-    record = shown(lab, sent)
-    assert record["job"]["id"] != sent["job_id"], queue
-    assert re.search(rf"{sent['run_id']} .*{record['job']['id']}.*\n    .*sent again by", queue)
-    assert "(1 of 1)" in queue
-    return sent | {"job_id": record["job"]["id"]}
+    return json_of(lab("submit", sent["run_id"], *more, "--json")), queue
 
 
 def test_what_lacked_memory_gets_more_and_continues(lab):
     (lab.folder / "src/myproj/hungry.py").write_text(HUNGRY)
     hungry = "callbacks.hungry._target_=myproj.hungry.Hungry"
-    asked = ["job.mem=1500M", "job.retry.times=1", "job.retry.mem=2", "trainer.max_epochs=4"]
-    sent = submit(lab, *training(0.0), hungry, *asked)
-    again = sent_again(lab, sent)
+    sent = submit(lab, *training(0.0), hungry, "job.mem=1500M", "trainer.max_epochs=4")
+    again, queue = sent_again(lab, sent, "job.mem=3000M")
+    assert (
+        f"    out of memory. To continue with more: lab submit {sent['run_id']} job.mem=…" in queue
+    )
     assert job(again["job_id"])["MinMemoryNode"] == "3000M"
     ended(again)
     record = shown(lab, sent)
     assert record["status"] == "finished"
-    first, second = record["attempts"]
-    assert "retry" not in first["start"]
-    retry = second["start"]["retry"]
-    assert (retry["attempt"], retry["settings"]) == (2, ["job.mem=3000M"])
-    assert retry["because"].startswith("out of memory")
     rows = [json.loads(line) for line in (Path(sent["run_dir"]) / "metrics.jsonl").open()]
     steps = {n: [row["step"] for row in rows if row["attempt"] == n] for n in (1, 2)}
     assert min(steps[2]) > min(steps[1])
-    page = lab("runs", "show", sent["run_id"])
-    assert "sent again by job.retry, job.mem=3000M; before: out of memory" in page
-
-
-@pytest.mark.release  # as for memory, after a minute
-def test_what_lacked_time_gets_more_and_continues(lab):
-    asked = ["job.time=00:01:00", "site.requeue.method=none", "job.retry.times=1"]
-    sent = submit(lab, *training(1.5), *asked)
-    again = sent_again(lab, sent)
-    assert job(again["job_id"])["TimeLimit"] == "00:02:00"  # 90 s; Slurm counts in minutes
-    ended(again)
-    record = shown(lab, sent)
-    assert [attempt["end"]["status"] for attempt in record["attempts"]] == [
-        "interrupted",
-        "finished",
-    ]
-    assert record["attempts"][1]["start"]["retry"]["settings"] == ["job.time=90"]
 
 
 def test_a_run_goes_without_the_node_that_failed(lab):
-    asked = ['job.extra=["--no-requeue"]', "job.retry.times=1", "job.time=00:05:00"]
-    sent = submit(lab, *training(1.0), *asked)
+    sent = submit(lab, *training(1.0), 'job.extra=["--no-requeue"]', "job.time=00:05:00")
     wait_until((Path(sent["run_dir"]) / "attempts/1/start.json").exists, "the start")
     node = job(sent["job_id"])["BatchHost"]
     try:
         kill_node(node)
         notice_dead(node)
-        again = sent_again(lab, sent)
+        again, queue = sent_again(lab, sent, f"job.exclude={node}")
+        assert f"    its node failed ({node}); what was saved can be resumed" in queue
         assert job(again["job_id"])["ExcNodeList"] == node
         ended(again)
-        record = shown(lab, sent)
-        assert record["status"] == "finished"
-        assert record["attempts"][1]["start"]["retry"]["because"].startswith("its node failed")
+        assert shown(lab, sent)["status"] == "finished"
     finally:
         start_node(node)
 

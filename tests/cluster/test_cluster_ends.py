@@ -87,7 +87,11 @@ def assert_words(text, words):
     ("state", "reason", "words"),
     [
         ("TIMEOUT", "TimeLimit", "killed at its time limit"),
-        ("OUT_OF_MEMORY", "OutOfMemory", "out of memory; ask for more with job.mem"),
+        (
+            "OUT_OF_MEMORY",
+            "OutOfMemory",
+            "out of memory. To continue with more: lab submit .* job.mem=…",
+        ),
         ("NODE_FAIL", "NodeDown", r"its node failed \(c2\)"),
         ("FAILED", "JobLaunchFailure", r"its node could not launch it \(c2\)"),
         ("CANCELLED", "None", "cancelled with scancel"),
@@ -154,8 +158,8 @@ def test_grid_engine_says_it_for_the_task_that_is_asked(fake, tmp_path, failed, 
         ("137 30", "", r"killed \(SIGKILL\), usually for lack of memory"),
         ("137 1100", "", r"ended at its time limit of 00:20:00 \(job.time\)"),
         ("143 1081", "", "ended at its time limit"),
-        ("137 30", OOM_LOG, "out of memory; ask for more"),
-        ("137 30", LIMIT_LOG, "out of memory; ask for more"),
+        ("137 30", OOM_LOG, "out of memory. To continue"),
+        ("137 30", LIMIT_LOG, "out of memory. To continue"),
         ("139 30", "", "ended by SIGSEGV; lab logs 20261120-190001-abcdef"),
         ("1 30", "", "its script ended with code 1; lab logs"),
         ("1 1190", "", "its script ended with code 1; lab logs"),
@@ -184,11 +188,24 @@ def test_a_saved_run_says_that_the_time_limit_ended_it(fake, tmp_path):
     assert how_job_ended(run_dir, record) == "stopped: its GPUs did nothing"
 
 
+def test_the_line_to_type_keeps_what_was_typed_before(run):
+    run_dir, record = run
+    (run_dir / "job.end").write_text("out of memory\n")
+    record["job"]["changed"] = ["job.mem=8G", 'job.extra=["--comment=a b"]']
+    continues = "To continue with more: lab submit 20261120-190001-abcdef"
+    assert how_job_ended(run_dir, record) == (
+        f"out of memory. {continues} 'job.extra=[\"--comment=a b\"]' job.mem=…"
+    )
+    record["job"]["program"] = ["-m", "labrig", "rank", "--", "true"]  # which begins anew
+    assert how_job_ended(run_dir, record) == "out of memory; ask for more with job.mem"
+
+
 def test_slurm_warns_a_short_job_much_too_early(tmp_path):
     run_dir, record = make_run(tmp_path, end="interrupted", time_s=60)
     record["job"] |= {"lead_s": 15}
     (run_dir / "job.code").write_text("0 19\n")
-    assert how_job_ended(run_dir, record) == "ended at its time limit of 00:01:00 (job.time)"
+    words = "ended at its time limit of 00:01:00 (job.time). To continue with more: lab submit "
+    assert how_job_ended(run_dir, record) == f"{words}{run_dir.name} job.time=…"
 
 
 def test_of_a_chain_the_last_chunk_and_its_own_limit_count(fake, tmp_path):

@@ -11,7 +11,6 @@ import pytest
 from job_scripts import ANN, request_of
 from labrig.cluster.schedulers import scheduler_of
 from labrig.cluster.schedulers.job import Limit
-from labrig.cluster.sections import RetrySettings
 from labrig.cluster.sites.site import load_site
 from labrig.cluster.submit import send
 from labrig.cluster.submit.arrays import JobArray, arrays_of, divide
@@ -66,8 +65,7 @@ def plan_of(n_runs, throttle=8, site=None, **job):
         trains=True,
         guard="",
         after=None,
-        retry=RetrySettings(),
-        retries=(),
+        attempt=None,
         changed=(),
     )
 

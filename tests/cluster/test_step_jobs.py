@@ -10,7 +10,6 @@ from types import SimpleNamespace
 import pytest
 from job_scripts import ANN, job_script, request_of
 from labrig.cluster.schedulers import scheduler, scheduler_of
-from labrig.cluster.sections import RetrySettings
 from labrig.cluster.sites.site import load_site
 from labrig.cluster.submit import send
 from labrig.errors import LabError
@@ -57,8 +56,7 @@ def sent(tmp_path, monkeypatch):
             throttle=1,
             script="job.sh",
             trains=True,
-            retry=RetrySettings(),
-            retries=(),
+            attempt=None,
             changed=(),
             after=None,
         )

@@ -16,19 +16,6 @@ NO_LIMIT = float("inf")
 
 
 @dataclass(frozen=True)
-class RetrySettings:
-    times: int = setting(
-        0,
-        "how often the job of a training is sent again by itself: "
-        "after lack of memory, its time limit, or a failed node",
-        least=0,
-    )
-    mem: float = setting(1.5, "times the memory, after lack of it", least=1)
-    time: float = setting(1.5, "times job.time, after the time limit", least=1)
-    exclude_node: bool = setting(True, "do without the node that failed")
-
-
-@dataclass(frozen=True)
 class JobSettings:
     """What a job asks for. None: the site's default."""
 
@@ -77,7 +64,6 @@ class JobSettings:
         "at 0 % on all GPUs (of the job's first node), after which it saves and ends; null: never",
         unit="minutes",
     )
-    retry: RetrySettings = section("of a job that was killed")
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,8 @@ import os
 from dataclasses import dataclass, field
 from pathlib import Path
 
-# How jobs ended, as every scheduler says it: by these job.retry knows what to change.
-OUT_OF_MEMORY = "out of memory; ask for more with job.mem, or load less at a time"
+# How jobs ended, as every scheduler says it: by these `lab queue` knows what to type.
+OUT_OF_MEMORY = "out of memory"
 OUT_OF_TIME = "killed at its time limit (job.time), before it had saved"
 NODE_FAILED = "its node failed ({nodes}); what was saved can be resumed"
 

@@ -38,7 +38,7 @@ FILLED_IN = (
 )
 OPTION_NAMES = (
     *FILLED_IN,
-    *(each.name for each in fields(JobSettings) if each.name != "retry"),  # a section
+    *(each.name for each in fields(JobSettings)),
 )
 FILE = "verified.yaml"
 PATIENCE_S = 10

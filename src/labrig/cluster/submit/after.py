@@ -7,8 +7,7 @@ import sys
 
 from ...errors import LabError, Refused
 from ...project import Project
-from ...record.files.after import AfterRuns
-from ...record.files.schema import Job, RunRecord
+from ...record.files.schema import AfterRuns, Job, RunRecord
 from ...record.read.find import find_runs, number_of_array
 from ...record.read.run import run_roots
 from ..schedulers import scheduler_of

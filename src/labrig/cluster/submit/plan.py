@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import shlex
 import sys
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +19,7 @@ from ...config.trial_names import trial_names
 from ...errors import LabError
 from ...project import Project, say_once
 from ...providers import provided
-from ...record.files.after import AfterRuns, Retry
+from ...record.files.schema import AfterRuns
 from ...record.read.attempt_files import read_attempts
 from ...record.read.each import Inputs
 from ...record.read.rows import subdirectories
@@ -27,7 +27,7 @@ from ...record.write.inputs import with_data_of_run, with_fixed_weights, without
 from ...training.watch.messages import check_notify
 from ..job.environment import outermost
 from ..schedulers.job import JobRequest
-from ..sections import JobSettings, RetrySettings
+from ..sections import JobSettings
 from ..sites.choices import cores_of_partition
 from ..sites.rules import build_request
 from ..sites.site import Site, is_experimental, load_site, site_of_host
@@ -59,6 +59,7 @@ class Plan:
         guard: lines of shell with which the job script begins; they may end the job.
         script: the name of the job script, in the directory of the first run.
         after: the runs that all points come after.
+        attempt: the number of the attempt that the job of a run begins, whose earlier ones are over.
     """
 
     project: Project
@@ -79,8 +80,7 @@ class Plan:
     guard: str = ""
     script: str = "job.sh"
     after: AfterRuns | None = None
-    retry: RetrySettings = field(default_factory=RetrySettings)
-    retries: tuple[Retry, ...] = ()  # of a job that was sent again by itself
+    attempt: int | None = None
     changed: tuple[str, ...] = ()  # settings of a job that continues a run, which are not recorded
 
     def trial_of(self, point: Composition) -> str:
@@ -169,8 +169,6 @@ def plan_of(
     if command is not None and job.tasks_per_node is None:
         job = replace(job, tasks_per_node=1)
     _check_idle_minutes(job.idle_min)
-    retry = read_section(RetrySettings, config["job"].get("retry") or {}, "job.retry.")
-    check_retry(retry, job, command)
     name = str(job.name or _job_name(points[0], command))
     save_s = 0.0
     if command is None:
@@ -179,8 +177,6 @@ def plan_of(
     cores = cores_of_partition(site, job)
     request = build_request(site, job, name, len(points), is_shell, cores)
     warn_of_short_lead(request.lead_s, save_s)
-    if retry.times and request.memory_MB is None:
-        print("lab: job.retry gives no more memory to a job without job.mem", file=sys.stderr)
     if command is None:
         _check_global_batch(points, request.n_tasks)
     paths = config["paths"]
@@ -204,7 +200,6 @@ def plan_of(
         caches=Path(paths["caches"]) if paths["caches"] else None,
         mounts=_mounts(project, paths),
         image=image,
-        retry=retry,
     )
 
 
@@ -223,22 +218,6 @@ def image_command(overrides: list[str], *more: str) -> str:
     """The command that makes the image of a job with these settings, and `more`."""
     typed = [word for word in overrides if word.startswith(("site", "paths"))]
     return shlex.join(["lab", "image", "build", *typed, *more])
-
-
-def check_retry(retry: RetrySettings, job: JobSettings, command: list[str] | None) -> None:
-    """Makes sure that a job which is sent again can continue."""
-    if not retry.times:
-        return
-    if command is not None:
-        raise LabError(
-            f"job.retry.times={retry.times}, but only a training continues where it was stopped. "
-            "Leave it out for a command"
-        )
-    if job.chunk is not None:
-        raise LabError(
-            f"job.retry.times={retry.times} and job.chunk={job.chunk}: chunks continue each other "
-            "already. Leave one of them out"
-        )
 
 
 def _check_idle_minutes(idle_min: float | None) -> None:

@@ -79,6 +79,7 @@ def plan_resumption(project: Project, words: list[str]) -> tuple[Plan, Run, Stre
         plan_of(project, [point]),
         runs=run.runs,
         script=f"job-{n}.sh",
+        attempt=n,
         changed=(*of_site, *of_job),
     )
     if after:

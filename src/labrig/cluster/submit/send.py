@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ...errors import Failed, LabError
@@ -321,10 +321,8 @@ def sent_record(plan: Plan, script: Path, submitted_unix_s: float) -> Job:
         job["program"] = plan.command
     if goes_on(plan):
         job["goes_on"] = True
-    if plan.retry.times:
-        job["retry"] = asdict(plan.retry)
-    if plan.retries:
-        job["retries"] = list(plan.retries)
+    if plan.attempt:
+        job["attempt"] = plan.attempt
     if plan.changed:
         job["changed"] = list(plan.changed)
     return job
@@ -334,4 +332,4 @@ def goes_on(plan: Plan) -> bool:
     """Whether the run may be continued by another job, which nobody needs to ask for."""
     requeue = plan.site["requeue"]
     is_resubmitted = requeue["method"] == "resubmit" and requeue["max"] > 0
-    return plan.retry.times > 0 or (is_resubmitted and not plan.request.is_chain)
+    return is_resubmitted and not plan.request.is_chain

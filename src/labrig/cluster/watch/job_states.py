@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import platform
 import re
+import shlex
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,10 +16,9 @@ from signal import SIGKILL
 
 from ...errors import Failed, LabError
 from ...machine.text_formats import and_more, format_hms
-from ...record.files.after import AfterRuns
 from ...record.files.atomic import open_file, read_text, write_file
 from ...record.files.process import signal_name, user
-from ...record.files.schema import Job, RunRecord
+from ...record.files.schema import AfterRuns, Job, RunRecord
 from ...record.read.attempt_files import last_attempt
 from ...record.read.run import Run, run_record
 from ...record.read.status import (
@@ -31,7 +31,7 @@ from ...record.read.status import (
     alive,
     status_of,
 )
-from ..schedulers.job import NODE_FAILED, OUT_OF_MEMORY, OUT_OF_TIME, JobState
+from ..schedulers.job import OUT_OF_MEMORY, OUT_OF_TIME, JobState
 from .unanswered import Unsettled, directory_of, settle, waits_here
 
 WAITS_HERE = "waiting here, as you may not queue more jobs; lab queue sends it when a place is free"
@@ -284,11 +284,32 @@ class ScriptExit:
 
 
 def how_job_ended(run_dir: Path, record: RunRecord) -> str | None:
-    """How a job that is over ended; None when there is none, or the run itself says all.
+    """How a job that is over ended, and the line that continues it with what it lacked.
 
     Args:
         record: run.json of the run.
+
+    Returns:
+        None when there is no such job, or the run itself says all.
     """
+    words = words_of_end(run_dir, record)
+    if words == OUT_OF_MEMORY:
+        setting = "job.mem"
+    elif words == OUT_OF_TIME or (words or "").startswith(AT_TIME_LIMIT):
+        setting = "job.time"
+    else:
+        return words
+    if "program" in record["job"]:
+        return f"{words}; ask for more with {setting}"
+    changed = [
+        word for word in record["job"].get("changed", []) if not word.startswith(f"{setting}=")
+    ]
+    command = shlex.join(["lab", "submit", record["run_id"], *changed])
+    return f"{words}. To continue with more: {command} {setting}=…"
+
+
+def words_of_end(run_dir: Path, record: RunRecord) -> str | None:
+    """How a job ended, see `how_job_ended`."""
     job = record.get("job") or {}
     attempt = last_attempt(run_dir)
     status = attempt.end.get("status") if attempt else None
@@ -388,29 +409,3 @@ def end_of_log(run_dir: Path) -> bytes:
             return file.read()
     except OSError:
         return b""
-
-
-@dataclass(frozen=True)
-class Remedy:
-    """What may help a job that was killed.
-
-    Args:
-        lacks: "memory", "time" or "node".
-        nodes: where it ran, as the scheduler names them; "" where it does not say.
-    """
-
-    lacks: str
-    nodes: str = ""
-
-
-def remedy_for(words: str | None) -> Remedy | None:
-    """What may help a job that ended in these words of `how_job_ended`; None for other ends."""
-    if words == OUT_OF_MEMORY:
-        return Remedy("memory")
-    if words == OUT_OF_TIME or (words or "").startswith(AT_TIME_LIMIT):
-        return Remedy("time")
-    begin, _, end = NODE_FAILED.partition("{nodes}")
-    if words and words.startswith(begin) and words.endswith(end):
-        nodes = words.removeprefix(begin).removesuffix(end)
-        return Remedy("node", "" if nodes == "not known" else nodes)
-    return None

@@ -16,7 +16,6 @@ from ...machine.text_formats import HOUR_S, counted, format_clock, printable
 from ...machine.text_table import TextColumn, text_table
 from ...project import Project, read_yaml
 from ...providers import provided
-from ...record.files.after import format_retry
 from ...record.files.atomic import read_advisory
 from ...record.files.json_lines import lines_from_end, parse_line
 from ...record.files.metrics_file import is_row
@@ -27,7 +26,6 @@ from ...record.read.rows import read_rows, run_directories
 from ...record.read.run import run_record, run_roots
 from ...record.read.status import COUNT_FIRST, UNENDED, is_preempted, status_of
 from .job_states import BY_USER, JobStates, how_job_ended
-from .waiting_here import StoppedRun, send_again
 
 # The jobs of the last day that something else than their program ended: a node, memory, a limit.
 
@@ -42,18 +40,16 @@ def format_stopped(project: Project, states: JobStates) -> list[str]:
     stopped = stopped_runs(project, states)
     if not stopped:
         return []
-    ids = [(run.run_dir.name, run.record["trial"], run.record["job"]["id"]) for run in stopped]
+    ids = [(record["run_id"], record["trial"], record["job"]["id"]) for record, _ in stopped]
     _, *jobs = text_table(job_columns(ids))
     lines = []
-    for job, run in zip(jobs, stopped, strict=True):
-        lines += [job, f"    {run.words}"]
-        if "no_retry" in run.record["job"]:
-            lines.append(f"    not sent again: {run.record['job']['no_retry']}")
+    for job, (_, words) in zip(jobs, stopped, strict=True):
+        lines += [job, f"    {words}"]
     return ["stopped in the last 24 hours:", *map(printable, lines)]
 
 
-def stopped_runs(project: Project, states: JobStates) -> list[StoppedRun]:
-    """The runs of such jobs, the newest first, each with how its job ended."""
+def stopped_runs(project: Project, states: JobStates) -> list[tuple[RunRecord, str]]:
+    """The records of such runs, the newest first, each with how its job ended."""
     directories = sorted(
         map(Path, run_directories(*run_roots(project))), key=lambda path: path.name
     )
@@ -67,7 +63,7 @@ def stopped_runs(project: Project, states: JobStates) -> list[StoppedRun]:
         n_asked += 1
         words = how_job_ended(run_dir, record)
         if words and words != BY_USER:
-            stopped.append(StoppedRun(run_dir, record, words))
+            stopped.append((record, words))
     return stopped
 
 
@@ -158,10 +154,6 @@ def _job_of(run_dir: Path, states: JobStates) -> QueuedJob | None:
     if state == "running" and not reason:
         reason = standstill(run_dir, job_state.elapsed_s)
     job = record["job"]
-    retries = job.get("retries")
-    if retries:
-        again = f"{format_retry(retries[-1])} ({len(retries)} of {job['retry']['times']})"
-        reason = f"{reason}; {again}" if reason else again
     submitted_unix_s = job.get("submitted_unix_s") or (run_dir / "run.json").stat().st_mtime
     queued_s = max(0.0, time.time() - submitted_unix_s)
     n_gpus = job.get("nodes", 0) * job.get("gpus", 0)
@@ -248,9 +240,6 @@ def print_queue(project: Project) -> list[QueuedJob]:
     """
     states = JobStates()
     jobs = _jobs(project, states)
-    if send_again(project, stopped_runs(project, states)):
-        states = JobStates()
-        jobs = _jobs(project, states)
     if states.waiting:
         from .waiting_here import send_waiting  # needless where nothing waits
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, NotRequired, Required, TypedDict
 
-from .after import AfterRuns, Retry
 from .forms import (
     INSIDE,
     AbsolutePath,
@@ -215,10 +214,8 @@ class Job(TypedDict, total=False):
     lead_s: Int
     memory_MB: Int | None  # per node
     goes_on: bool  # another job may continue the run by itself
-    retry: dict[str, Any]  # job.retry
-    retries: list[Retry]
-    changed: list[str]  # settings that were typed when the run was sent again
-    no_retry: str  # why it was not sent again by itself
+    attempt: Int  # which the job of a continued run begins; those before were over when it was sent
+    changed: list[str]  # settings that were typed then
     queue: str | None
     submitted_unix_s: UnixTime
     script: AbsolutePath
@@ -238,6 +235,13 @@ class JobOfAttempt(TypedDict):
 
     id: str
     started_unix_s: UnixTime
+
+
+class AfterRuns(TypedDict):
+    """The runs that a run was submitted to come after."""
+
+    when: Literal["finished", "ended"]  # how they must be over
+    runs: dict[RunId, AbsolutePath]  # the directory of each
 
 
 class RunRecord(TypedDict):
@@ -291,7 +295,6 @@ class StartRecord(ProcessFacts, total=False):
     attempt: Int
     started_unix_s: UnixTime
     job: JobOfAttempt
-    retry: Retry  # of an attempt whose job was sent again by itself
     imported_from: PackagePath
     flags: dict[str, int]  # of Python, those that are not 0, such as optimize
     variables: dict[str, str]

@@ -10,12 +10,11 @@ from typing import Any
 
 from ...machine.text_formats import counted, format_duration, format_value, printable
 from ...project import Project
-from ..files.after import AfterRuns, format_retry
 from ..files.code_section import library_name
 from ..files.json_lines import read_lines
 from ..files.metrics_file import count_rows
 from ..files.process import signal_name
-from ..files.schema import Note, Prediction, Row, TrainedWith
+from ..files.schema import AfterRuns, Note, Prediction, Row, TrainedWith
 from ..freeze.snapshot import format_code
 from ..read.attempt_files import (
     AttemptFiles,
@@ -186,8 +185,6 @@ def attempt_facts(run: Run, attempts: list[AttemptFiles]) -> list[tuple[str, str
         facts += program_facts(program_report(run.dir, attempt.n))
         facts.append(("used", format_used(used_on_nodes(run.dir, attempt.n))))
         facts += [("", problem) for problem in attempt.problems]
-        retry = attempt.start.get("retry")
-        facts.append(("", retry and format_retry(retry)))
         overrides = " ".join(attempt.start.get("overrides", []))
         facts.append(("", overrides and f"settings {overrides}"))
         facts.append(("", format_trained_with(attempt.start.get("trained_with") or {})))

@@ -12,7 +12,7 @@ is owned by a process of this machine                      when that process has
 is owned by the job that starts this process for this run  yes: a scheduler starts a job
                                                            again after its end only
 is owned by an earlier chunk of the chain of this job      yes: this job waited for its end
-its job was over when job.retry sent this one              yes
+was over when `lab submit RUN` sent this job               yes
 is owned by a process elsewhere                            after 10 minutes of silence
 =========================================================  ==============================
 
@@ -150,10 +150,9 @@ def is_of_this_job(owner: ProcessFacts, run_dir: Path) -> bool:
 
 
 def was_seen_over(run_dir: Path, n: int) -> bool:
-    """Whether the scheduler had ended the job of attempt `n` when job.retry sent the next one."""
-    record = run_record(run_dir)
-    retries = (record.get("job") or {}).get("retries")
-    return bool(retries) and retries[-1]["attempt"] == n + 1
+    """Whether attempt `n` was over when the job that begins the next one was sent."""
+    job = run_record(run_dir).get("job") or {}
+    return job.get("attempt") == n + 1
 
 
 def last_sign_unix_s(attempt_dir: Path) -> float:

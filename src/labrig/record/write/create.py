@@ -22,11 +22,10 @@ from typing import TYPE_CHECKING, Any
 from ... import env
 from ...machine.secrets import refuse_tokens_in, secret_hider
 from ...project import Project, read_yaml, say_once
-from ..files.after import AfterRuns
 from ..files.atomic import FORMAT, write_file
 from ..files.manifest import list_files, write_listed
 from ..files.process import process_facts, user
-from ..files.schema import Code, ImageFacts, InitialWeights, Job, RunRecord
+from ..files.schema import AfterRuns, Code, ImageFacts, InitialWeights, Job, RunRecord
 from ..freeze.bundle import STORE, link_bundles
 from ..freeze.environment import read_environment
 from ..freeze.frozen import check_frozen_directory, freeze_code

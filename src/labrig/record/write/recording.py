@@ -126,9 +126,6 @@ def record_attempt(
     all_settings()["record.unfrozen"].check(policy.unfrozen, "record_attempt")
     attempt = prepare_attempt(run, project, env_policy)
     attempt.facts |= facts
-    retries = (run.record.get("job") or {}).get("retries")
-    if retries and retries[-1]["attempt"] == attempt.n:
-        attempt.facts["retry"] = retries[-1]
     # True once it was compared with what runs: an attempt that is killed before never says so.
     attempt.facts["code"] = attempt.facts["code"] | {"complete": False}
     earlier = read_attempts(run.dir)
