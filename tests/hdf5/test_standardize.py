@@ -89,6 +89,14 @@ def test_a_constant_column_has_no_deviation_by_the_rounding_of_its_mean(tmp_path
     np.testing.assert_allclose(batch_of(data)[0], 0.2, rtol=1e-6)
 
 
+def test_complex_numbers_keep_their_imaginary_part(tmp_path):
+    x = np.arange(60).astype("c8")[:, None] * (2 + 4j)
+    y, _ = batch_of(module(tmp_path, {"x": x, "y": x}, scale={"x": 2}))
+    np.testing.assert_array_equal(y, x[30:55] / 2)
+    with pytest.raises(DataFileError, match="x holds complex numbers"):
+        batch_of(module(tmp_path, {"x": x, "y": x}, standardize="x"))
+
+
 def test_the_state_of_one_run_holds_for_other_data(tmp_path):
     x = RNG.normal(5, 2, size=(60, 3))
     state = module(tmp_path, {"x": x, "y": x}, standardize="x").state_dict()

@@ -194,7 +194,7 @@ class H5DataModule(L.LightningDataModule):
         group = batch[self.fields.index(GROUP)] if self.standardize_per_group else None
         for name, tensor in zip(self.fields, batch, strict=True):
             if name in self.scale:
-                tensor = tensor.float() / self.scale[name]
+                tensor = (tensor if tensor.is_complex() else tensor.float()) / self.scale[name]
             elif name in self.standardize:
                 tensor = standardized(tensor, self.statistics[name], group)
             elif name in self.tokens:

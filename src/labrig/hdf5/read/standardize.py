@@ -48,6 +48,11 @@ def statistics_of(layout: Layout, name: str, rows: np.ndarray) -> dict[str, torc
             f"{layout.path}: {name} holds encoded images, which data.standardize does not read. "
             "Normalise them in on_after_batch_transfer: lab docs data"
         )
+    if array.dtype.kind == "c":
+        raise DataFileError(
+            f"{layout.path}: {name} holds complex numbers, which data.standardize does not read. "
+            "Normalise them in on_after_batch_transfer: lab docs data"
+        )
     values = layout.rows(array)
     is_ragged = layout.is_ragged(name)
     offsets = layout.map(layout.arrays[name + OFFSETS]) if is_ragged else None
