@@ -435,6 +435,19 @@ def test_keys_that_are_no_texts_are_names_too():
     assert trainer.callback_metrics["train/(1, 'a')"] == 1.5
 
 
+class OfLoaders(ShortIntervals):
+    def validation_step(self, batch, batch_idx, dataloader_idx=0):
+        return {"x": batch.float().mean()}
+
+
+def test_the_second_loader_has_its_name_where_the_first_is_empty():
+    trainer = short_trainer()
+    loaders = [DataLoader([]), DataLoader(torch.arange(5), batch_size=2)]
+    trainer.fit(OfLoaders(), DataLoader(range(3)), loaders)
+    found = {name: float(value) for name, value in trainer.callback_metrics.items()}
+    assert {name: value for name, value in found.items() if "val" in name} == {"val/x/1": 2.0}
+
+
 class Counted(ShortIntervals):
     """Its steps return means of counts, of which an F1 is made."""
 

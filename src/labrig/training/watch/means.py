@@ -278,7 +278,7 @@ class LogMeans(L.Callback):
         batch_idx: int,
         dataloader_idx: int = 0,
     ) -> None:
-        if batch_idx == 0 and dataloader_idx == 0:
+        if batch_idx == 0:  # of each loader, since the first may be empty
             self.suffixes = suffixes_of(loaders_of_stage(trainer))
 
     on_test_batch_start = on_validation_batch_start
