@@ -276,5 +276,8 @@ def test_each_group_by_its_own_training_rows_also_in_other_data(pack):
     new.load_state_dict(first.state_dict())
     with pytest.raises(DataFileError, match=r"1 group of 2 that are read did not train"):
         new.loader("val")
+    both = H5DataModule([first.path, packed("four", "abab")], windows={"past": 5}, **how)
+    x, group = next(iter(both.loader("val")))  # of several files
+    assert both.on_after_batch_transfer((x, group), 0)[0].shape == x.shape
     with pytest.raises(LabError, match=r"Write: data.fields=\[x,group\]"):
         H5DataModule("one.h5", fields=["x"], standardize="x", standardize_per_group=True)

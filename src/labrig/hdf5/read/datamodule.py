@@ -267,7 +267,7 @@ class H5DataModule(L.LightningDataModule):
         """Once per node: refuses a damaged file, and splits that share steps; reads a cold one."""
         layout = self._read_files()
         if {SOURCE, SPAN} <= layout.fields.keys():
-            source, span = (layout.rows(layout.field(name))[:] for name in (SOURCE, SPAN))
+            source, span = (layout.map(layout.field(name)) for name in (SOURCE, SPAN))
             of_file = {split: layout.map(layout.split(split)) for split in layout.splits}
             refuse_overlap(str(layout.path), source, span, of_file | self._own_rows())
         if not self.stage and self.order != "blocks":

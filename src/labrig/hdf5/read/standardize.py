@@ -106,7 +106,7 @@ def training_statistics(
             f"{layout.path} has no groups, so data.standardize_per_group has none. Pack it with --group, or "
             "leave that out."
         )
-    group_of = layout.rows(layout.field(GROUP))[:][rows]
+    group_of = layout.map(layout.field(GROUP))[rows]
     found = {g: statistics_of(layout, name, rows[group_of == g]) for g in np.unique(group_of)}
     lacking = torch.full_like(next(iter(found.values()))["mean"], torch.nan)
     stacked = {
@@ -137,7 +137,7 @@ def of_groups_in(layout: Layout, statistics: Statistics) -> Statistics:
 
 def require_statistics(layout: Layout, rows: np.ndarray, statistics: Statistics) -> None:
     """Raises DataFileError when these rows have a group that did not train."""
-    groups = np.unique(layout.rows(layout.field(GROUP))[:][rows])
+    groups = np.unique(layout.map(layout.field(GROUP))[rows])
     for name, of_field in statistics.items():
         is_lacking = of_field["mean"][groups].reshape(len(groups), -1).isnan().any(1)
         if is_lacking.any():
