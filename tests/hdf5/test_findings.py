@@ -125,3 +125,5 @@ def test_groups_that_were_divided_are_told(tmp_path, pack, capsys):
     pack("a", raw / "a.npz", "--as", "arrays", "--group", "patient")
     too_few = "nothing is left for test: there are too few groups, 4. Look at --group."
     assert told(capsys) == [too_few], "and none is in more than one split"
+    pack("a", raw / "a.npz", "--as", "arrays", "--split", "train=0.98,test=0.02")
+    assert told(capsys) == ["nothing is left for test: there are too few samples, 12."]

@@ -255,7 +255,7 @@ def pack(
         write_names(path_of_names, splitter.keys, arrangement)
     if not options.split_by_time:  # which divides each series on purpose
         splitter.tell_of_groups()
-    splitter.tell_of_empty_splits(arrangement.splits)
+    splitter.tell_of_empty_splits(arrangement)
 
 
 def _collect(

@@ -191,12 +191,12 @@ class Splitter:
                 file=sys.stderr,
             )
 
-    def tell_of_empty_splits(self, splits: Collection[str]) -> None:
+    def tell_of_empty_splits(self, arrangement: Arrangement) -> None:
         """Prints a line when the shares left nothing for a split; a file that is added may lack some."""
-        empty = [name for name in self.shares if name not in splits]
+        empty = [name for name in self.shares if name not in arrangement.splits]
         if not empty or self.assigned_splits or self.known.hashes:
             return
-        too_few = f"samples, {self.n_samples}"
+        too_few = f"samples, {len(arrangement.order)}"
         if self.groups:
             too_few = f"groups, {len(set(self.groups))}. Look at --group"
         print(
