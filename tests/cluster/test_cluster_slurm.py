@@ -278,10 +278,7 @@ def test_the_time_limit_saves_and_requeues(lab, soon_over):
 
 def test_a_job_that_did_not_save_was_killed_at_its_time_limit(lab, out_of_time):
     ended(out_of_time, "TIMEOUT")
-    words = (
-        "killed at its time limit (job.time), before it had saved. "
-        f"To continue with more: lab submit {out_of_time['run_id']} job.time=…"
-    )
+    words = "killed at its time limit (job.time), before it had saved; ask for more with job.time"
     page = lab("runs", "show", out_of_time["run_id"])
     assert re.search(rf"^  job +{out_of_time['job_id']} on slurm: {re.escape(words)}$", page, re.M)
     assert re.search(rf"^{out_of_time['run_id']} .*\n    {re.escape(words)}$", lab("queue"), re.M)
