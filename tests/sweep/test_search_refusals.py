@@ -5,10 +5,11 @@ from types import SimpleNamespace
 import pytest
 from labrig.errors import LabError
 from labrig.sweep import show, worker
-from labrig.sweep.begin import grid_of
+from labrig.sweep.begin import grid_of, require_same_samples
 from labrig.sweep.definition import directions_of, parse_setting, space_of
 from labrig.sweep.folder import Sweep, find_sweep
 from labrig.sweep.pruning import NotLogged, Pruned, Pruning, require_metrics
+from omegaconf import OmegaConf
 from record_package import make_project, train
 from search import make_search
 
@@ -31,6 +32,19 @@ def test_what_a_sweep_cannot_search():
         LabError, match=r"lab sweep worker is started by lab sweep. To search: lab sweep key=a,b"
     ):
         worker.run_worker(None, [])
+
+
+@pytest.mark.parametrize("limit", [1, 0.5])
+def test_points_that_would_be_measured_on_other_samples(limit):
+    """One batch of 16 and one of 64: the smaller one won."""
+    settings = [parse_setting("data.batch_size=16,64"), parse_setting("optimizer.lr=1,2")]
+    search = SimpleNamespace(settings=settings, metrics=["val/loss"])
+    trainer = OmegaConf.create({"limit_val_batches": limit, "limit_test_batches": 1.0})
+    with pytest.raises(LabError, match=r"Measure on all: trainer.limit_val_batches=1.0"):
+        require_same_samples(search, trainer)
+    for fine in (SimpleNamespace(settings=settings[1:], metrics=["val/loss"]), search):
+        assert require_same_samples(fine, trainer) is None
+        trainer.limit_val_batches = 1.0
 
 
 def test_sweeps_that_are_not_there(tmp_path):

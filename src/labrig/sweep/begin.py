@@ -27,12 +27,12 @@ from ..machine.text_formats import counted
 from ..project import Project
 from ..record.freeze.frozen import freeze_code
 from ..record.freeze.git import GitFailed
-from ..record.read.ranking import require_metric
+from ..record.read.ranking import require_metric, split_of
 from ..record.read.rows import read_rows, without_checks
 from ..record.read.run import Run, record_root, run_roots, typed_overrides
 from ..record.read.status import COUNT_FIRST
 from ..record.write.inputs import with_fixed_weights
-from .definition import Setting, define_sweep, hash_of_code
+from .definition import Setting, SweepDefinition, define_sweep, hash_of_code
 from .folder import Sweep, find_sweep, hash_of_data, make_sweep, recorded_hash, sweep_directories
 from .points import N_POINTS, ORIGIN, RUN, Points, values_of
 from .pruning import CALLBACK
@@ -47,6 +47,7 @@ def begin_sweep(project: Project, options: argparse.Namespace) -> int:
     if not options.allow:
         refuse_tokens_in({"settings": "\n".join(options.overrides), "--why": options.why or ""})
     definition, base = define_sweep(project, options.overrides)
+    require_same_samples(definition, base.config.trainer)
     init_from = with_fixed_weights(base, project).config.get("init_from")
     # The site's rules are asked before anything is written.
     plan = plan_submission(project, definition.overrides, ["sweep"])
@@ -79,6 +80,20 @@ def begin_sweep(project: Project, options: argparse.Namespace) -> int:
     if plan.site.scheduler == "local":
         return search_here(project, points, base, code)
     return search_in_jobs(points, plan, base, code, options.yes)
+
+
+def require_same_samples(definition: SweepDefinition, trainer: DictConfig) -> None:
+    """Raises LabError when the points would be measured on so many batches, whose size is searched."""
+    searched = {setting.name for setting in definition.settings}
+    searched &= {"data.batch_size", "trainer.devices"}
+    for metric in definition.metrics:
+        name = f"limit_{'test' if split_of(metric) == 'test' else 'val'}_batches"
+        limit = trainer.get(name)
+        if searched and repr(limit) not in ("None", "0", "1.0"):
+            raise LabError(
+                f"{' and '.join(sorted(searched))} is searched, so with trainer.{name}={limit} each point "
+                f"would be measured on other samples. Measure on all: trainer.{name}=1.0"
+            )
 
 
 def plan_points(points: Points, n_points: int) -> None:
