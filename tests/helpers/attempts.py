@@ -3,7 +3,9 @@
 import os
 import random
 import signal
+from copy import deepcopy
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from unittest import mock
 
@@ -21,6 +23,7 @@ from labrig.record.write.recording import Recording
 from labrig.training.exact.preemption import PreemptionCallback, Stopped
 from myproj.task import Classifier
 from myproj.train import train
+from omegaconf import DictConfig
 from torch import nn
 from torch.utils.data import DataLoader, Dataset, IterableDataset, Sampler
 
@@ -235,6 +238,12 @@ def same(one, other):
 SMALL_NETWORK = (*ONE_EPOCH, *NO_ARGUMENTS, "model._target_=attempts.Net", "log.every_n_steps=4")
 
 
+@cache
+def composed_settings(home, overrides):
+    """Composed once for all attempts with these overrides: it takes longer than to train so few steps."""
+    return compose(Project(home, "myproj"), list(overrides)).settings
+
+
 def attempt(home, folder, *overrides, stop="never", base=SMALL_NETWORK):
     """One attempt of the run in `folder`, as train.py makes it.
 
@@ -245,8 +254,9 @@ def attempt(home, folder, *overrides, stop="never", base=SMALL_NETWORK):
     run.checkpoints.mkdir(parents=True, exist_ok=True)
     n = 1 + len(list(folder.glob("attempts/*")))
     (folder / "attempts" / str(n)).mkdir(parents=True)
-    stopper = f"+callbacks.stopper={{_target_: attempts.Stopper, place: '{stop}'}}"
-    config = compose(Project(home, "myproj"), [*base, *overrides, stopper]).config
+    settings = deepcopy(composed_settings(home, (*base, *overrides)))
+    stopper = {"_target_": "attempts.Stopper", "place": stop}
+    settings["callbacks"] = (settings["callbacks"] or {}) | {"stopper": stopper}
     (folder / "overrides.txt").write_text("\n".join(overrides))
     record = Attempt(folder, n)  # train starts it, when the parts are built
     was_stopped = False
@@ -256,7 +266,7 @@ def attempt(home, folder, *overrides, stop="never", base=SMALL_NETWORK):
     recording = Recording(record, n, {})
     try:
         with often:
-            train(config, run, recording)
+            train(DictConfig(settings), run, recording)
     except Stopped:
         was_stopped = True
     rows = [

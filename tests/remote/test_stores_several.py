@@ -119,19 +119,7 @@ def test_patterns_and_lists(mine, group, tmp_path, path):
     assert len(files_at(project, str(group))) == (1 if path == "[digits/a.h5]" else 3)
 
 
-@pytest.mark.parametrize("step", [0, 3, 5])
-def test_a_push_that_is_killed_goes_on(mine, group, step):
-    project, hashes = mine
-    killed(project, step, "push", "digits", str(group), **ENVIRONMENT)
-    assert "stored" not in read_data_section(project, "digits")
-    push(project, group)
-    assert sorted(os.listdir(group)) == sorted(f"{sha256}-digits.h5" for sha256 in hashes)
-    for name, sha256 in zip(NAMES, hashes, strict=True):
-        stored = group / f"{sha256}-digits.h5"
-        assert stored.read_bytes() == (project.root / "data/digits" / name).read_bytes()
-
-
-@pytest.mark.parametrize("step", [0, 4, 8])
+@pytest.mark.parametrize("step", [0, 8])
 def test_a_pull_that_is_killed_leaves_no_file_under_its_name_and_goes_on(
     mine, group, tmp_path, step
 ):
@@ -248,19 +236,6 @@ def test_files_outside_of_paths_data_are_not_pushed(mine, group, tmp_path, path)
     with pytest.raises(LabError, match=r"a.h5 lies in no directory of paths.data.* path: digits/"):
         push(project, group)
     assert not group.exists()
-
-
-def test_a_class_that_takes_no_place_is_told(mine, group, capsys):
-    project, hashes = mine
-    (project.source / "data.py").write_text(
-        "from labrig import H5DataModule\n\n\nclass Digits(H5DataModule):\n"
-        "    def __init__(self, path, search, batch_size):\n"
-        "        super().__init__(path, search, batch_size)\n"
-    )
-    push(project, group)
-    said = capsys.readouterr().out
-    line = said[said.index("stored: ") :]
-    assert [file["sha256"] for file in yaml.safe_load(line)["stored"]["files"]] == hashes
 
 
 def run_of(files, path="digits/", configured="digits/"):

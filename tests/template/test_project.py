@@ -48,6 +48,8 @@ def test_readme_commands_run_in_order(own_project):
         " ".join(words): call(own_project, *words) for words in commands if words[:1] == ["lab"]
     }
     assert len(outputs) >= 10
+    assert "epoch 20/20" in outputs["lab train trial=baseline"]
+    assert "\r" not in outputs["lab train trial=baseline"], "plain lines where is no terminal"
     assert "finished" in outputs["lab runs list"]
     accuracy = re.search(r"test/acc\D*([\d.]+)", outputs["lab runs show @last"])
     assert float(accuracy[1]) >= 0.975

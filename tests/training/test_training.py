@@ -13,18 +13,16 @@ import pytest
 import torch
 from in_process import Linear
 from projects import call, copy_of
-from trainings import SHORT, add_trial, last, rows, start
+from trainings import SHORT, add_trial, first, last, rows, start
 
 
 def test_the_baseline_reads_digits(home):
-    shown = call(home, "lab", "train", "trial=baseline", "trainer=cpu")
-    record = last(home)
+    """After two epochs; after all twenty of them: test_readme_commands_run_in_order."""
+    record = json.loads(call(home, "lab", "runs", "show", first(home)["run_id"], "--json"))
     assert record["status"] == "finished"
-    assert record["metrics"]["test/acc"] >= 0.975
+    assert record["metrics"]["test/acc"] >= 0.95
     assert {"train/loss", "val/loss", "val/acc", "test/loss", "test/acc"} <= set(record["metrics"])
     assert record["seed"] == 0
-    assert "epoch 20/20" in shown
-    assert "\r" not in shown, "plain lines where there is no terminal"
 
 
 @pytest.mark.release
@@ -40,7 +38,7 @@ def test_no_garbage_is_looked_for_while_lightning_is_imported(home):
 
 
 def test_checkpoints_hold_plain_types(home):
-    directory = f"{last(home)['run_dir']}/checkpoints"
+    directory = home / "runs/baseline" / first(home)["run_id"] / "checkpoints"
     for name in ("last", "previous", "best"):
         content = torch.load(f"{directory}/{name}.ckpt", weights_only=True)
         assert content["state_dict"]
