@@ -17,6 +17,7 @@ from omegaconf import OmegaConf
 from projects import copy_of, work_on
 from reproduction import lab, make_project, show
 
+pytestmark = pytest.mark.slow  # of the fixture, which trains
 X = np.arange(80, dtype=np.float32).reshape(20, 4)
 PACK = ("data", "pack", "arr", "data/raw/a.npz", "--as", "arrays")
 TRAIN = ("train", "trial=baseline", "data=arr", "trainer.max_epochs=1")
@@ -58,7 +59,6 @@ def data_files(folder):
 
 
 @pytest.mark.release
-@pytest.mark.slow
 def test_a_file_that_runs_read_is_kept_and_read_by_them(own):
     """New-user-log 9, to the end: verify, reproduce, resume; and another file has the name."""
     finished, stopped = runs(own)
@@ -79,7 +79,6 @@ def test_a_file_that_runs_read_is_kept_and_read_by_them(own):
 
 
 @pytest.mark.release
-@pytest.mark.slow
 def test_what_no_run_read_and_what_is_the_same_is_replaced(own):
     lab(own, *PACK)  # the same data
     assert data_files(own) == ["arr.h5"]
@@ -151,7 +150,6 @@ def test_typed_data_come_before_kept_data(own, capsys):
 
 
 @pytest.mark.release
-@pytest.mark.slow
 def test_data_that_are_gone_are_made_again_by_the_recorded_command(own):
     """Also when the file was packed again with other options than its YAML had first."""
     lab(own, *PACK, "--seed", "7")

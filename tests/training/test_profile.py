@@ -86,11 +86,13 @@ def test_lines_of_the_step_the_forward_the_data_path_and_what_is_marked(profiled
         assert int(hits) >= 23, f"{line}: once per batch"
 
 
+@pytest.mark.slow
 def test_marks_do_nothing_without_the_profiler(home, profiled):
     code = "from myproj.trials.net.helper import centred; print(hasattr(centred, '__wrapped__'))"
     assert "False" in call(home, sys.executable, "-c", code, PYTHONPATH=str(home / "src"))
 
 
+@pytest.mark.slow
 def test_torch_writes_a_table_and_a_trace_of_the_active_batches(profiled):
     said, folders = profiled
     with gzip.open(folders["torch"] / "torch-rank0.json.gz") as file:
@@ -103,6 +105,7 @@ def test_torch_writes_a_table_and_a_trace_of_the_active_batches(profiled):
     assert any(re.match(r"aten::\w+ +\d+ +\d+\.\d\d$", line) for line in table)
 
 
+@pytest.mark.slow
 def test_other_files_are_read_by_their_tools(profiled):
     _, folders = profiled
     functions = {
