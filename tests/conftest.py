@@ -2,6 +2,7 @@
 
 import importlib
 import os
+import shutil
 import sys
 
 import pytest
@@ -103,6 +104,27 @@ def slurm_ends():
 
     yield
     stop_slurm()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def one_bundle_of_the_library(tmp_path_factory):
+    """Commands in this process write the bundle of the library once, for half a second of CPU, and copy it into
+    each further project."""
+    from labrig.record.freeze import library
+
+    write, folder = library.write_library_bundle, tmp_path_factory.mktemp("library")
+
+    def copy(now, path):
+        made = folder / now.commit
+        if not made.exists():
+            write(now, made)
+        temporary = path.with_suffix(f".{os.getpid()}")
+        shutil.copyfile(made, temporary)
+        temporary.rename(path)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(library, "write_library_bundle", copy)
+        yield
 
 
 @pytest.fixture(scope="module", autouse=True)
