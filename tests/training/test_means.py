@@ -489,6 +489,11 @@ def test_what_is_derived_is_of_the_mean_over_all_samples(capsys, batch_size):
     assert len(told) == 1
 
 
+def test_a_name_that_a_step_returns_is_not_derived():
+    with pytest.raises(Failed, match=r"log.derived.acc: a step returns acc too.*Choose another"):
+        Derived({"acc": "1 - acc"}).added_to({"val/acc": 0.9}, "val", [""])
+
+
 def test_a_training_that_overflows_ends_at_its_loss():
     means = {"val/loss": 1000.0, "val/mse": -1.0, "val/n": 0.0}
     derived = Derived({"ppl": "exp(loss)", "rmse": "sqrt(mse)", "ratio": "mse / n"})

@@ -7,7 +7,7 @@ from types import CodeType
 
 import numpy as np
 
-from ...errors import Refused
+from ...errors import Failed, Refused
 
 FUNCTIONS = {"exp": np.exp, "log": np.log, "sqrt": np.sqrt}
 
@@ -32,10 +32,18 @@ class Derived:
 
         Args:
             loaders: what the names of each loader end with; "" where there is one.
+
+        Raises:
+            Failed: a step returns a metric of that name itself.
         """
         metrics = dict(means)
         for loader in loaders:
             for name, code in self.codes.items():
+                if f"{prefix}/{name}{loader}" in means:
+                    raise Failed(
+                        f"log.derived.{name}: a step returns {name} too, and only one of both can be "
+                        f"{prefix}/{name}. Choose another name"
+                    )
                 sources = {source: f"{prefix}/{source}{loader}" for source in sources_of(code)}
                 if sources and all(key in means for key in sources.values()):
                     values = {source: np.float64(means[key]) for source, key in sources.items()}
