@@ -146,7 +146,7 @@ def test_lines_are_printed_when_they_are_due(monkeypatch, capsys):
     [
         (torch.zeros(2, 3), "float32 (2, 3)"),
         ({"ids": torch.zeros(2, 5, dtype=torch.long), "n": 3}, "ids int64 (2, 5)"),
-        ([torch.zeros(1)] * 8, ", ".join(["float32 (1,)"] * 6) + ", and 2 more"),
+        ([torch.zeros(1)] * 8, ", ".join(["float32 (1,)"] * 6) + " and 2 more"),
         ("text", "str"),
     ],
 )
