@@ -27,6 +27,16 @@ def test_the_best_is_not_bold_on_other_data(project, made):
     assert "no t-test: the lines differ in data" in file.read_text()
 
 
+def test_a_part_of_a_split_is_not_compared_with_all_of_it(project, made, capsys):
+    for seed in range(3):
+        made(seed, metrics={"val/loss": 1.0 + seed})
+        made(seed, trainer={"limit_val_batches": 1}, metrics={"val/loss": 5.0 + 1.01 * seed})
+    call(project, "runs table", "--md")
+    printed = capsys.readouterr()
+    assert "**" not in printed.out
+    assert "no t-test of val/loss: 0 seeds in common on the same samples" in printed.err
+
+
 def test_folds_show_the_rows_that_were_held_out(project, made, capsys):
     for fold in range(3):
         made(
@@ -108,7 +118,10 @@ def test_why_there_is_no_t_test_is_said(project, made, capsys):
         made(seed, metrics={"test/loss": 1.0 + seed})
         made(seed + 1, trial="wide", metrics={"test/loss": 2.0 + seed})
     call(project, "runs table")
-    assert "no t-test of test/loss: 1 seed in common, 3 are needed" in capsys.readouterr().err
+    assert (
+        "no t-test of test/loss: 1 seed in common on the same samples, 3 are needed"
+        in capsys.readouterr().err
+    )
 
 
 def test_without_scipy_a_table_has_no_test_and_says_so(project, made, capsys, monkeypatch):

@@ -15,6 +15,7 @@ from typing import Any
 from ...machine.text_formats import counted
 from ..files.atomic import number
 from ..files.schema import Row
+from ..read.evaluations import evaluated_on, metric_and_place
 from ..read.filters import is_number
 from ..read.ranking import split_of
 from ..read.settings import ABSENT, as_text, value_of
@@ -352,10 +353,13 @@ def numbers_of(experiment: Experiment, metric: str) -> list[float]:
 def pairs_of(
     first: Experiment, second: Experiment, metric: str, over: tuple[str, ...]
 ) -> list[tuple[float, float]]:
-    """The values of a metric in both experiments, of each seed that both have."""
+    """The values of a metric in both experiments, of each seed that both have on the same samples."""
+    is_of_run = not metric_and_place(metric)[1]  # `lab eval` measures whole splits
     values = [
         {
-            unit_of(row, over): float(row["metrics"][metric])
+            (unit_of(row, over), is_of_run and evaluated_on(row, metric).part): float(
+                row["metrics"][metric]
+            )
             for row in experiment.rows
             if is_number(row["metrics"].get(metric))
         }

@@ -485,7 +485,9 @@ def why_no_test(table: Table) -> list[str]:
         pairs = pairs_of(table.experiments[0], table.experiments[1], metric, table.over)
         if len(pairs) < FEWEST_PAIRS:
             n = counted(len(pairs), "seed")
-            lines.append(f"no t-test of {metric}: {n} in common, {FEWEST_PAIRS} are needed")
+            lines.append(
+                f"no t-test of {metric}: {n} in common on the same samples, {FEWEST_PAIRS} are needed"
+            )
         elif paired_t_test(pairs) is None:
             lines.append(f"no t-test of {metric}: all pairs differ by the same")
     return lines
