@@ -4,6 +4,7 @@ import csv
 import json
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
 import h5py
 import numpy as np
@@ -14,7 +15,7 @@ from labrig.errors import LabError
 from labrig.hdf5.file.errors import DataFileError
 from labrig.hdf5.pack.writer import write_fields
 from labrig.record.files.code_section import library_name
-from labrig.training.trained.predict import is_prediction
+from labrig.training.trained.predict import is_prediction, refuse_other_data
 from labrig.training.trained.prediction_table import write_table
 from labrig.training.trained.predictions import mean_of, merge_parts
 from projects import call
@@ -312,6 +313,14 @@ def test_the_mean_of_scores_decides_the_class_of_an_ensemble(tmp_path):
     alone = member("alone", [[0, 1], [0, 1]], **{"class": np.array([0, 0])})
     with pytest.raises(LabError, match="differ in class, whole numbers"):
         mean_of([member("third", [[0, 1], [0, 1]]), alone])
+
+
+def test_no_ensemble_of_predictions_for_other_data():
+    runs = [SimpleNamespace(id=name) for name in "ab"]
+    row = {"data": {"path": "a.h5", "sha256": "1"}}
+    refuse_other_data(runs, [row, row])
+    with pytest.raises(LabError, match=r"other data: a.h5 and b.h5. Name those .*: data=NAME"):
+        refuse_other_data(runs, [row, {"data": {"path": "b.h5", "sha256": "2"}}])
 
 
 @pytest.mark.release

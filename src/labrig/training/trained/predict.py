@@ -143,6 +143,7 @@ def predict_several(
     )
 
     rows = [predict_member(project, each, options) for each in runs]
+    refuse_other_data(runs, rows)
     files = [read_layout(each.dir / row["path"]) for each, row in zip(runs, rows, strict=True)]
     split, how = rows[0]["split"], "the mean of what they predict"
     if options.split == FOLDS:
@@ -172,6 +173,19 @@ def predict_several(
     append_listed(run.dir, PREDICTIONS, row)
     print(f"{counted(len(runs), 'run')}, {counted(layout.n_samples, 'sample')}, {how}")
     return row
+
+
+def refuse_other_data(runs: list[Run], rows: list[dict[str, Any]]) -> None:
+    """Refuses to join what was predicted of other data: a row there is another sample."""
+    for run, row in zip(runs, rows, strict=True):
+        if row["data"].get("sha256") != rows[0]["data"].get("sha256"):
+            read = " and ".join(
+                str(each["data"].get("path", "data without a hash")) for each in (rows[0], row)
+            )
+            raise LabError(
+                f"{runs[0].id} and {run.id} predicted samples of other data: {read}. Name those that both are to "
+                "predict: data=NAME"
+            )
 
 
 def predict_member(project: Project, run: Run, options: argparse.Namespace) -> dict[str, Any]:
