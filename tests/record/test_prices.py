@@ -72,6 +72,21 @@ def test_a_default_is_for_all_others(own, write_prices, capsys):
     assert "leaves out" not in lines[-1]
 
 
+def test_each_attempt_costs_by_its_own_gpu_and_kwh_say_what_they_lack(own, write_prices, capsys):
+    run = create(own)
+    begin_attempt(run, own, device="NVIDIA H100 80GB HBM3").end(
+        "interrupted", seconds=3600, gpu_seconds=7200, energy_j=3.6e6
+    )
+    begin_attempt(run, own, device="NVIDIA A100-SXM4-40GB").end(
+        "finished", seconds=3600, gpu_seconds=7200, energy_j=None
+    )
+    write_prices("per_gpu_hour: {H100: 10, default: 1}\n")
+    lines = cost(own, capsys)
+    # 2 h x 10 twice for the H100, and 2 h x 1 for each of the others
+    assert ["all", "4", "5.00", "10.00", "4.000", "46.00"] in [line.split() for line in lines]
+    assert "kWh leaves out 2.00 GPU-hours of 1 run: " in lines[-1]
+
+
 def test_without_a_file_there_are_no_prices(own, tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     assert read_prices() is None

@@ -168,10 +168,13 @@ def cost_command(project: Project, args: list[str]) -> None:
         in_order = {f"  {group}": groups[group] for group in sorted(groups)}
         print("\n".join([f"by {name}", *cost_table(in_order, prices)[1:]]))
     print(of_all)
-    n_unmeasured = sum(1 for row in rows if row["gpu_seconds"] and row["energy_j"] is None)
-    if n_unmeasured:
-        runs = counted(n_unmeasured, "run")
-        print(f"kWh leaves out {runs}: not every GPU reports its energy")
+    unmeasured = [row for row in rows if row["gpu_seconds_unmeasured"]]
+    if unmeasured:
+        hours = sum_of(unmeasured, "gpu_seconds_unmeasured") / HOUR_S
+        print(
+            f"kWh leaves out {hours:.2f} GPU-hours of {counted(len(unmeasured), 'run')}: not every GPU "
+            "reports its energy, and no attempt that was killed"
+        )
     if prices:
         print_unpriced(rows, prices)
     if prices and prices.read_on:
@@ -204,26 +207,23 @@ def numbers_column(title: str, numbers: Sequence[float], n_decimals: int, width:
 
 
 def cost_of(row: Row, prices: Prices) -> float:
-    """What the GPU-hours of a run cost; 0 without a price of its GPU."""
-    return gpu_hours_of(row) * (prices.of_gpu(row["device"]) or 0)
-
-
-def gpu_hours_of(row: Row) -> float:
-    return sum_of([row], "gpu_seconds") / HOUR_S
+    """What the GPU-hours of a run cost, each attempt by its GPU; 0 without a price of that."""
+    by_gpu = row["gpu_seconds_by"].items()
+    return sum(seconds / HOUR_S * (prices.of_gpu(gpu) or 0) for gpu, seconds in by_gpu)
 
 
 def print_unpriced(rows: list[Row], prices: Prices) -> None:
     """Says of which GPUs the file has no price."""
     unpriced: dict[str, float] = defaultdict(float)
     for row in rows:
-        if prices.of_gpu(row["device"]) is None:
-            unpriced[row["device"] or "GPUs without a name"] += gpu_hours_of(row)
-    for device, gpu_hours in unpriced.items():
-        if gpu_hours:
-            print(
-                f"{printable(prices.unit)} leaves out {gpu_hours:.2f} GPU-hours of"
-                f" {printable(device)}: add its price, or default, to {prices.file}"
-            )
+        for gpu, seconds in row["gpu_seconds_by"].items():
+            if prices.of_gpu(gpu) is None:
+                unpriced[gpu or "GPUs without a name"] += seconds / HOUR_S
+    for gpu, gpu_hours in unpriced.items():
+        print(
+            f"{printable(prices.unit)} leaves out {gpu_hours:.2f} GPU-hours of"
+            f" {printable(gpu)}: add its price, or default, to {prices.file}"
+        )
 
 
 def sum_of(rows: list[Row], key: str) -> float:

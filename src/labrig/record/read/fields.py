@@ -103,6 +103,21 @@ def total(run: RecordedRun, name: str) -> float | None:
     return total_of(run.attempts, name)
 
 
+def seconds_by_gpu(run: RecordedRun, name: str) -> dict[str, float]:
+    """GPU-seconds by the name of the GPU, which attempts may have had others of."""
+    by_gpu: dict[str, float] = {}
+    for attempt in run.attempts:
+        device = attempt.start.get("device") or ""
+        by_gpu[device] = by_gpu.get(device, 0.0) + (total_of([attempt], "gpu_seconds") or 0)
+    return {device: round(seconds, 3) for device, seconds in by_gpu.items() if seconds}
+
+
+def seconds_without_energy(run: RecordedRun, name: str) -> float:
+    """GPU-seconds of the attempts that did not measure their energy, such as one that was killed."""
+    unmeasured = [each for each in run.attempts if not measured_values([each], "energy_j")]
+    return total_of(unmeasured, "gpu_seconds") or 0.0
+
+
 def largest(run: RecordedRun, name: str) -> float | None:
     return largest_of(run.attempts, name)
 
@@ -348,6 +363,8 @@ class Summary(Struct, kw_only=True):
         Seconds | None, of(total, LIST | CSV | SHOW | REPORT, key="gpu_hours", title="GPU-hours", per=HOUR_S)
     ] = None
     energy_j: Annotated[Number, of(total, SHOW | REPORT, key="kwh", title="kWh", per=KWH_J)] = None
+    gpu_seconds_by: Annotated[dict[str, Seconds], of(seconds_by_gpu)] = {}  # the name of the GPU
+    gpu_seconds_unmeasured: Annotated[Seconds, of(seconds_without_energy)] = 0.0  # that energy_j leaves out
     peak_gpu_bytes: Annotated[
         Number, of(largest, LIST | SHOW | LINE | TABLES, key="peak_gpu_gb", title="peak GPU GB", per=GB)
     ] = None
