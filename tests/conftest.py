@@ -15,6 +15,12 @@ from tracebacks import take_seen, watch_commands
 
 SLOWEST_FILES = (
     # of make test-slow
+    "project",
+    "exact",
+    "script",
+    "means",
+    "record_reproduce",
+    "record_crash",
     "records",
     "pin",
     "checkpoints_in_parts",
@@ -28,14 +34,11 @@ SLOWEST_FILES = (
     # of make test, and of both
     "training_ends",
     "training",
-    "project",
     "hdf5_processes",
     "hdf5_resume",
-    "record_reproduce",
     "update",
     "signals",
     "training_resume",
-    "exact",
     "profile",
     "bench",
     "failures",

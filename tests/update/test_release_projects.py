@@ -87,6 +87,7 @@ def test_the_rule_finds(problems, problem):
     assert problem in problems
 
 
+@pytest.mark.slow
 def test_nothing_else_is_found(problems):
     assert "labrig/new.py" not in problems, "no project has it"
     assert "hinge" not in problems, "0.2.0 deprecated it"
