@@ -182,6 +182,11 @@ def test_a_forecast_is_printed_for_what_was_benched(tmp_path, capsys):
     said = capsys.readouterr().err
     assert "the longest of 2 runs; all: 0.616 GPU-hours" in said
     assert "that is longer than job.time: 0:10:00" in said
+    (of_site,) = print_forecast([config], tree, day_s, n_devices=8)
+    config.job = {"nodes": 1, "gpus": None, "total_gpus": 8}
+    (typed,) = print_forecast([config], tree, day_s)
+    assert typed == of_site
+    assert (typed.n_devices, typed.n_steps) == (8, forecast.n_steps / 8)
     config.optimizer.lr, config.trainer.max_epochs = 0.2, 100
     assert bench_path(config, tree) == path, "neither changes the time of a step"
     for other in (

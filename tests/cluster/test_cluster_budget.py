@@ -48,6 +48,17 @@ def test_without_a_forecast_the_request_counts(project):
         check_budget(plan_of(project, 3, gpu_hours=900), tree=None)
 
 
+def test_a_forecast_is_for_the_gpus_of_the_job(project, monkeypatch):
+    given = []
+    monkeypatch.setattr(
+        budget, "provided", lambda name: lambda *words: given.append(words) or [None]
+    )
+    plan = plan_of(project, gpus=4, nodes=2)
+    plan.trains = True
+    check_budget(plan, tree=None)
+    assert given[0][-1] == 8  # also where the site has chosen them
+
+
 def test_a_forecast_counts_where_there_is_one(project, monkeypatch):
     plan = plan_of(project, 2, hours=1, gpu_hours=9)
     plan.trains = True

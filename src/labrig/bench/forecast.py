@@ -27,18 +27,21 @@ from .result import (
 READ = ("trainer", "job", "budget")  # sections that a forecast reads
 
 
-def forecast_from_bench(config: DictConfig | dict[str, Any], tree: str | None) -> Forecast | None:
+def forecast_from_bench(
+    config: DictConfig | dict[str, Any], tree: str | None, n_devices: int | None = None
+) -> Forecast | None:
     """The forecast of these settings; None when this git tree was not benched with them.
 
     Args:
         config: as composed, before `auto` is resolved.
+        n_devices: see `forecast_training`.
     """
     settings = resolved_settings(config)
     bench = read_bench(settings, tree) if tree else None
     if bench is None:
         return None
     read = {name: settings[name] for name in READ if name in settings}
-    return forecast_training(bench, DictConfig(read))
+    return forecast_training(bench, DictConfig(read), n_devices)
 
 
 def forecast_training(
@@ -83,6 +86,8 @@ def forecast_training(
 def n_devices_of(config: DictConfig, n_measured: int) -> int:
     """Devices of the job, else those of the Trainer, else as many as the bench had."""
     job = config.get("job") or {}
+    if job.get("total_gpus"):
+        return int(job["total_gpus"])
     if job.get("gpus"):
         return int(job.get("nodes") or 1) * int(job["gpus"])
     if str(config.trainer.devices) in ("auto", "-1"):
@@ -246,7 +251,10 @@ def format_forecast(forecast: Forecast) -> str:
 
 
 def print_forecast(
-    configs: Sequence[DictConfig | dict[str, Any]], tree: str | None, limit_s: float
+    configs: Sequence[DictConfig | dict[str, Any]],
+    tree: str | None,
+    limit_s: float,
+    n_devices: int | None = None,
 ) -> list[Forecast | None]:
     """Prints what the runs of these settings will take, as far as this code was benched with them.
 
@@ -254,11 +262,12 @@ def print_forecast(
         configs: one for each run, as composed.
         tree: git tree of their code.
         limit_s: time limit of their jobs, in seconds.
+        n_devices: GPUs of each job, which the site may have chosen; None: as the settings say.
 
     Returns:
         The forecast of each run; None for what was not benched.
     """
-    forecasts = [forecast_from_bench(config, tree) for config in configs]
+    forecasts = [forecast_from_bench(config, tree, n_devices) for config in configs]
     benched = [forecast for forecast in forecasts if forecast]
     if not benched:
         return forecasts

@@ -39,7 +39,8 @@ def check_budget(plan: Plan, tree: str | None, yes: bool = False) -> None:
         settings = [point.settings for point in plan.points]
         print_forecast = provided("print_forecast")
         if print_forecast:
-            forecasts = print_forecast(settings, tree, plan.request.total_s)
+            n_gpus = plan.request.nodes * plan.request.gpus
+            forecasts = print_forecast(settings, tree, plan.request.total_s, n_gpus or None)
     gpu_hours = sum(hours_of_run(plan, forecast) for forecast in forecasts)
     if yes or not gpu_hours:
         return
