@@ -50,6 +50,14 @@ def test_names_are_mapped_by_the_longest_beginning(there, prefix, loaded, missin
     assert (sorted(match.tensors), match.missing, match.unused) == (loaded, missing, unused)
 
 
+def test_a_beginning_that_no_tensor_has_is_refused(tmp_path):
+    file = tmp_path / "pretrained.pt"
+    torch.save(Task().state_dict(), file)
+    misspelt = OmegaConf.create({"prefix": {"model.head.": None}, "mismatch": "refuse"})
+    with pytest.raises(LabError, match=r"begins with 'model.head.'\.\n  there: model.0.weight"):
+        load_file(Task(), file, misspelt)
+
+
 def test_two_tensors_with_one_name_are_refused():
     with pytest.raises(LabError, match=r"a and model\.a would both become model.a"):
         match_tensors(named("a", "model.a"), named("model.a"), {})

@@ -106,7 +106,15 @@ def load_file(
         refuse_damaged(path)
     file_tensors = read_tensors(path, shapes_only=shapes_only)
     task_tensors = task.state_dict()
-    match = match_tensors(file_tensors, task_tensors, prefix_of(init))
+    prefix = prefix_of(init)
+    for beginning in prefix:
+        if not any(name.startswith(beginning) for name in file_tensors):
+            raise LabError(
+                f"init.prefix: no tensor of {path} begins with {beginning!r}.\n"
+                f"  there: {and_more(file_tensors, MAX_SHOWN)}\n"
+                "Write the beginning of such a name, or leave it out"
+            )
+    match = match_tensors(file_tensors, task_tensors, prefix)
     if match.misfits and init.mismatch != "skip":
         misfits = [f"{name}: {shapes}" for name, shapes in match.misfits.items()]
         lines = "".join(f"  {line}\n" for line in misfits[:MAX_LINES])
