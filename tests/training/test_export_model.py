@@ -5,12 +5,14 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
 import yaml
 from hub_server import hub_with
 from labrig.training.trained import export_model
+from omegaconf import OmegaConf
 from projects import call, environment_of
 from safetensors.torch import load_file
 from torch import nn
@@ -68,6 +70,18 @@ def test_a_folder_has_weights_configuration_card_and_graphs(home, trained, tmp_p
         assert words in card
     said = call(home, "lab", "runs", "export-model", trained["run_id"], folder, rc=2)
     assert "is there already. Name a new folder" in said
+
+
+def test_a_folder_says_how_its_inputs_were_made(tmp_path):
+    statistics = {"x": {"mean": torch.tensor([2.0]), "std": torch.tensor([0.5])}}
+    torch.save({"data": {"standardize": statistics}}, tmp_path / "last.ckpt")
+    run = SimpleNamespace(checkpoints=tmp_path)
+    config = OmegaConf.create({"data": {"scale": {"image": 255}}})
+    export_model.write_inputs(config, run, "last", tmp_path)
+    assert json.loads((tmp_path / "inputs.json").read_text()) == {
+        "scale": {"image": 255},
+        "standardize": {"x": {"mean": [2.0], "std": [0.5]}},
+    }
 
 
 def graph_input(graph):

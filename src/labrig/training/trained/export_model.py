@@ -34,10 +34,11 @@ from ...record.read.status import weights_of_numbers
 from ...record.reproduce.recorded_inputs import format_weights, recorded_weights
 from ...record.reproduce.today import config_of_today
 from ..parts.build import build_data
-from .load import load
+from .load import load, saved_statistics
 from .predictable import own_data
 
 BATCH = ({0: torch.export.Dim.AUTO},)  # the first axis may have any size
+INPUTS = "inputs.json"
 TOLERANCE = 1e-4  # of outputs, absolute and relative: other kernels round otherwise
 
 
@@ -67,6 +68,7 @@ def export_command(project: Project, args: list[str]) -> int:
     try:
         write_model(config, network, model_card(project, run, checkpoint), temporary)
         write_vocabulary(project, run, temporary)
+        write_inputs(config, run, checkpoint, temporary)
         writers = {"model.onnx": write_onnx} if options.onnx else {}
         writers |= {"model.pt2": write_graph} if options.torch_export else {}
         x = example_of(config) if writers else None
@@ -105,6 +107,17 @@ def write_vocabulary(project: Project, run: Run, folder: Path) -> None:
     if tokenizer:
         text = tokenizer.content or json.dumps(tokenizer.attrs, ensure_ascii=False)
         write_file(folder / "tokenizer.json", text + "\n")
+
+
+def write_inputs(config: Any, run: Run, checkpoint: str, folder: Path) -> None:
+    """By what the inputs of the network were divided and standardised, which its weights do not hold."""
+    standardize = {
+        name: {key: value.tolist() for key, value in of_field.items()}
+        for name, of_field in saved_statistics(run, checkpoint).items()
+    }
+    data: Any = OmegaConf.to_container(config.data, resolve=True)
+    facts = {"scale": data.get("scale") or {}, "standardize": standardize}
+    write_file(folder / INPUTS, json.dumps(facts, indent=1) + "\n")
 
 
 def example_of(config: Any) -> Tensor:
@@ -216,6 +229,7 @@ def model_card(project: Project, run: Run, checkpoint: str) -> str:
     facts = {name: f"{metrics[name]:.6g}" for name in names} | {
         "settings that were typed": " ".join(run.record["command"].get("overrides", [])),
         "data": content or "not recorded",
+        "inputs": f"as {run.config['data'].get('_target_')} gives them; scale and statistics: {INPUTS}",
         "began with": format_weights(initial) if initial else "random weights",
         "code": f"commit {run.record['code'].get('commit') or 'not recorded'}",
         "library": library_name(run.record["code"]),

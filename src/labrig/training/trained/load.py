@@ -261,13 +261,17 @@ def load_statistics(data: L.LightningDataModule, run: Run, checkpoint: str) -> N
     """Gives data the statistics by which the run standardised its own (data.standardize)."""
     if not isinstance(data, H5DataModule) or not data.standardize:
         return
-    content = head_of(run.checkpoints / f"{checkpoint}.ckpt")
-    states = [
-        state for state in content.values() if isinstance(state, dict) and STATISTICS in state
-    ]
-    if not states or not set(data.standardize) <= set(states[0][STATISTICS]):
+    saved = saved_statistics(run, checkpoint)
+    if not set(data.standardize) <= set(saved):
         raise LabError(
             f"data.standardize names {[*data.standardize]}, of which the checkpoint {checkpoint} of "
             f"{run.id} holds no statistics: the run did not standardise them. Write: data.standardize=null"
         )
-    data.load_state_dict(states[0])
+    data.load_state_dict({STATISTICS: saved})
+
+
+def saved_statistics(run: Run, checkpoint: str) -> dict[str, dict[str, torch.Tensor]]:
+    """The statistics by which a run standardised its data, by field; {} where it did not."""
+    content = head_of(run.checkpoints / f"{checkpoint}.ckpt")
+    states = [each for each in content.values() if isinstance(each, dict) and STATISTICS in each]
+    return states[0][STATISTICS] if states else {}
