@@ -36,7 +36,7 @@ def test_a_curve_for_each_experiment_is_the_mean_of_its_seeds(two, capsys):
     assert capsys.readouterr().out.count("baseline 2") == 3, "hours have no mean"
 
 
-def test_points_that_all_seeds_have_are_averaged(monkeypatch):
+def test_points_that_all_seeds_have_are_averaged(monkeypatch, capsys):
     curves = iter([[(0, 1.0), (5, 2.0), (9, 3.0)], [(0, 3.0), (9, 7.0)], []])
     monkeypatch.setattr("labrig.record.compare.plot.read_curve", lambda *_: next(curves))
     mean, deviations = curve_of(
@@ -44,6 +44,7 @@ def test_points_that_all_seeds_have_are_averaged(monkeypatch):
     )
     assert mean == [(0, 2.0), (9, 5.0)]
     assert deviations == pytest.approx([math.sqrt(2), math.sqrt(8)])
+    assert "lab: x: 2 of 3 runs have m, and the curve is of these\n" in capsys.readouterr().err
 
 
 def test_a_pdf_is_written_and_a_filter_without_runs_refused(two, tmp_path, capsys):

@@ -144,6 +144,10 @@ def curve_of(line: PlottedLine, metric: str, axis: str) -> tuple[Curve, list[flo
     most = MOST_DRAWN if len(line.rows) == 1 else math.inf
     curves = [read_curve(Path(row["run_dir"]), metric, axis, most) for row in line.rows]
     curves = [curve for curve in curves if curve]
+    if 0 < len(curves) < len(line.rows):
+        note(
+            f"{line.name}: {len(curves)} of {len(line.rows)} runs have {metric}, and the curve is of these"
+        )
     if len(curves) < 2:
         return (curves[0] if curves else []), []
     by_place = [dict(curve) for curve in curves]
