@@ -68,15 +68,9 @@ def made(project, repository):
     numbers = count(1)
 
     def make(
-        seed=0,
-        trial="baseline",
-        metrics=None,
-        status="finished",
-        data=None,
-        commit=None,
-        trainer=None,
-        **facts,
+        seed=0, trial="baseline", metrics=None, status="finished", data=None, commit=None, **facts
     ):
+        trainer = facts.pop("trainer", {})
         chosen = {name: values[0] for name, values in FACTORS.items()} | facts
         code = {f"src/{PACKAGE}/trials/{trial}/model.py": blob_of(project, chosen["code"])}
         _, usual = repository
@@ -85,7 +79,7 @@ def made(project, repository):
         row |= {"trial": trial, "status": status}
         row["run_id"] = f"20261124-120000-{n:06x}"
         row["settings"]["data"] |= data or {}
-        row["settings"]["trainer"] |= trainer or {}
+        row["settings"]["trainer"] |= trainer
         row["metrics"] = metrics or {"test/loss": float(n)}
         kept = {key: value for key, value in row.items() if value is not None}
         folder = project.root / "runs" / trial / row["run_id"]
