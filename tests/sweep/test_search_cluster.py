@@ -108,4 +108,7 @@ def test_an_array_of_workers_loses_and_doubles_no_point(lab, tmp_path, monkeypat
     assert sorted(run["seed"] for run in finished) == list(range(N_POINTS))
     assert {run["parent"] for run in finished} == {result["sweep_id"]}
     assert "all points are done" in sweep(lab)
+    # what a killed job left on a node goes when the next one begins there
+    lab("submit", "site=slurm", "job.gpus=0", "job.time=00:05:00", "job.nodes=2", "--", "true")
+    wait_until(lambda: not slurm("squeue", "--noheader").strip(), "the end of all jobs")
     assert left_in_memory() == []
