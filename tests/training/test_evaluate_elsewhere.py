@@ -4,6 +4,8 @@ import json
 
 import h5py
 import pytest
+from labrig.errors import LabError
+from labrig.training.trained.evaluate import refuse_part
 from projects import call, copy_of
 from repositories import commit
 from trainings import SHORT, first, last
@@ -138,6 +140,16 @@ def test_data_of_one_name_with_other_content_have_a_metric_of_their_own(trained)
         path.write_bytes(whole)
     assert before != after
     assert {f"test/acc@{before}", f"test/acc@{after}"} <= last(trained)["metrics"].keys()
+
+
+def test_a_number_is_of_the_samples_that_tables_take_it_for():
+    few, whole = {"limit_test_batches": 1}, {"limit_test_batches": 1.0}
+    refuse_part(few, few)
+    refuse_part(whole, {})
+    with pytest.raises(LabError, match=r"batches=1: .*Type trainer\.limit_test_batches=1\.0"):
+        refuse_part(few, {})  # other data, by the limit that the run has recorded
+    with pytest.raises(LabError, match=r"batches=1\.0: .*Type trainer\.limit_test_batches=1;"):
+        refuse_part(whole, few)
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import argparse
 import json
 import sys
 import time
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -58,7 +59,6 @@ def eval_command(project: Project, args: list[str]) -> int:
 
 def evaluate_run(project: Project, run: Run, options: argparse.Namespace, args: list[str]) -> int:
     """Evaluates with the code of the run, which may be another process, and records the numbers."""
-    refuse_part(options.settings)
     kept = with_kept_override(options.overrides, run, project)[len(options.overrides) :]
     code = code_to_run(run, project, options.today, "evaluates")
     if code is None:
@@ -67,6 +67,8 @@ def evaluate_run(project: Project, run: Run, options: argparse.Namespace, args: 
         return run_with_frozen_code(run, project, ["eval", *words])
     imported = imported_code(project, code)
     config = config_to_run(project, run, options.data, [*options.settings, *kept], ADVICE)
+    is_elsewhere = options.data is not None or options.split is not None
+    refuse_part(config.trainer, {} if is_elsewhere else run.config["trainer"])
     ran = RanCode(imported, elsewhere=places_in(config.paths))
     checkpoint = options.checkpoint or weights_of_numbers(run.dir, run.checkpoints).stem
     evaluation = evaluate(project, config, run, checkpoint, options.split, options.data)
@@ -100,16 +102,21 @@ def parse_arguments(args: list[str]) -> argparse.Namespace:
     return read_choices(parser, args)
 
 
-def refuse_part(settings: list[str]) -> None:
-    """Refuses typed settings with which the recorded number would be of a few batches."""
-    for word in settings:
-        key, _, value = word.lstrip("+").partition("=")
-        is_limit = key in ("trainer.limit_test_batches", "trainer.fast_dev_run")
-        if is_limit and value not in ("1.0", "null", "false"):
-            raise LabError(
-                f"{word}: lab eval measures every sample of a split, and tables show it. Leave it out; "
-                "for a part: split=NAME"
-            )
+def refuse_part(trainer: Mapping[str, Any], recorded: Mapping[str, Any]) -> None:
+    """Refuses a limit with which the number would be of other samples than tables take it for.
+
+    Args:
+        trainer: the section of the evaluation.
+        recorded: that of the run; {} for other data or another split, which are measured whole.
+    """
+    limits = [each.get("limit_test_batches") for each in (trainer, recorded)]
+    limit, wanted = (1.0 if each is None else each for each in limits)
+    if repr(limit) != repr(wanted):  # 1 is one batch, 1.0 are all
+        raise LabError(
+            f"trainer.limit_test_batches={limit}: lab eval measures every sample of a split, and for the "
+            f"numbers of the run those that the run measured. Type trainer.limit_test_batches={wanted}; "
+            "for a part: split=NAME"
+        )
 
 
 def evaluate(
