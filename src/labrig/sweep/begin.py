@@ -27,6 +27,7 @@ from ..machine.text_formats import counted
 from ..project import Project
 from ..record.freeze.frozen import freeze_code
 from ..record.freeze.git import GitFailed
+from ..record.read.evaluations import NO_LIMIT
 from ..record.read.ranking import require_metric, split_of
 from ..record.read.rows import read_rows, without_checks
 from ..record.read.run import Run, record_root, run_roots, typed_overrides
@@ -89,7 +90,7 @@ def require_same_samples(definition: SweepDefinition, trainer: DictConfig) -> No
     for metric in definition.metrics:
         name = f"limit_{'test' if split_of(metric) == 'test' else 'val'}_batches"
         limit = trainer.get(name)
-        if searched and repr(limit) not in ("None", "0", "1.0"):
+        if searched and repr(limit) not in NO_LIMIT:
             raise LabError(
                 f"{' and '.join(sorted(searched))} is searched, so with trainer.{name}={limit} each point "
                 f"would be measured on other samples. Measure on all: trainer.{name}=1.0"
